@@ -12514,7 +12514,8 @@ type ClientInterface interface {
 	//   possibly contains it.
 	//
 	// The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-	// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+	// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+	// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 	// reconciliation is deleted after `history.log_days`.
 	//
 	// Takes any type of body and a specified content type.
@@ -12547,7 +12548,8 @@ type ClientInterface interface {
 	//   possibly contains it.
 	//
 	// The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-	// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+	// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+	// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 	// reconciliation is deleted after `history.log_days`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -16226,7 +16228,8 @@ func (c *Client) ListReconciliations(ctx context.Context, params *ListReconcilia
 //     possibly contains it.
 //
 // The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 // reconciliation is deleted after `history.log_days`.
 //
 // Takes any type of body and a specified content type.
@@ -16269,7 +16272,8 @@ func (c *Client) CreateReconciliationWithBody(ctx context.Context, params *Creat
 //     possibly contains it.
 //
 // The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 // reconciliation is deleted after `history.log_days`.
 //
 // Takes a body of the `application/json` content type.
@@ -33116,7 +33120,8 @@ type ClientWithResponsesInterface interface {
 	//   possibly contains it.
 	//
 	// The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-	// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+	// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+	// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 	// reconciliation is deleted after `history.log_days`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -33149,7 +33154,8 @@ type ClientWithResponsesInterface interface {
 	//   possibly contains it.
 	//
 	// The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-	// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+	// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+	// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 	// reconciliation is deleted after `history.log_days`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -57172,7 +57178,8 @@ func (c *ClientWithResponses) ListReconciliationsWithResponse(ctx context.Contex
 //     possibly contains it.
 //
 // The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 // reconciliation is deleted after `history.log_days`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -57211,7 +57218,8 @@ func (c *ClientWithResponses) CreateReconciliationWithBodyWithResponse(ctx conte
 //     possibly contains it.
 //
 // The request gets 422 in these cases: the day is in the future; the day is before the first daily total with an attempt; or, with a file, the
-// messages of the day or of the day before were dropped from the history. At most 10 files are compared at a time; one more gets 409. A
+// messages of the day or of the day before were dropped from the history, or the encoding of the file can only be guessed with doubt. Name the
+// `encoding` then. At most 10 files are compared at a time; one more gets 409. A
 // reconciliation is deleted after `history.log_days`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

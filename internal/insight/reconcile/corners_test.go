@@ -66,6 +66,11 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 		ask(422, "request.invalid", field, body, "Content-Type", apptest.FormType)
 	}
 	ask(422, "request.invalid", "day", form("msgid\n1\n", "day", "2026-02-30"), "Content-Type", apptest.FormType)
+	// Nobody checks the rows of a statement, so a doubtful encoding must be named.
+	latin := "msgid,\xe9tat\n1,d\xe9livr\xe9\n2,d\xe9livr\xe9\n"
+	ask(422, "request.invalid", "encoding", form(latin, "day", day(b, 0)), "Content-Type", apptest.FormType)
+	ask(422, "request.invalid", "encoding", form(latin, "day", day(b, 0), "status_column", "état"), "Content-Type", apptest.FormType)
+	ask(200, "", "", form(latin, "day", day(b, 0), "status_column", "état", "encoding", "Windows-1252"), "Content-Type", apptest.FormType)
 	// Two columns have usual names, so it is unknown which one contains the number.
 	ask(422, "request.invalid", "number_column", form("msgid,sid\n1,2\n", "day", day(b, 0)), "Content-Type", apptest.FormType)
 	// Messages of the day or of the previous day in UTC were dropped. The day overlaps both days in UTC.

@@ -210,7 +210,7 @@ var numberColumns = []string{
 	"短信ID", "流水号", "回执ID", "回执编号", "发送回执ID",
 }
 
-// open opens an upload as a statement. Fault: request.invalid.
+// open opens an upload as a statement. Fault: request.invalid, also for a doubtful encoding.
 func (s *Service) open(ctx context.Context, uploadID int64, o FileOptions) (list, error) {
 	file, err := s.Uploads.Open(ctx, uploadID)
 	if err != nil {
@@ -221,8 +221,11 @@ func (s *Service) open(ctx context.Context, uploadID int64, o FileOptions) (list
 		return list{}, err
 	}
 	l := list{rows: rows, status: -1, segments: -1}
-	if err := l.findColumns(o); err != nil {
-		_ = rows.Close() // the error of findColumns is returned instead
+	if err = rows.CheckEncoding(); err == nil { // before the names of columns, which a wrong encoding changes
+		err = l.findColumns(o)
+	}
+	if err != nil {
+		_ = rows.Close() // the first error is returned instead
 		return list{}, err
 	}
 	return l, nil
