@@ -213,6 +213,50 @@ func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	count(4)
 }
 
+// The time of repeat_seconds begins with the message that was sent, also if a period of the clock ends meanwhile.
+func TestRepeatIsDetectedAfterAPeriodOfTheClockEnded(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "novu", nil)
+	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000", "13900139000"}})
+	// Now is in the period with the number `period` of this length, and in the period before with the other length.
+	const length = 20_000_000
+	now := time.Now().Unix()
+	period := now / length
+	b.Exec("UPDATE inbounds SET repeat_seconds = $1", now/(period-1))
+	first, firsts := post(b, "novu", novu), post(b, "alertmanager", alerts)
+	b.Exec("UPDATE inbounds SET repeat_seconds = $1", length)
+	count := func(want int) {
+		t.Helper()
+		if n := b.Count("SELECT count(*) FROM messages"); n != want {
+			t.Errorf("%d messages, want %d", n, want)
+		}
+	}
+	if again := post(b, "novu", novu); *again.Items[0].TaskID != *first.Items[0].TaskID || again.Items[0].Deduplicated == nil {
+		t.Errorf("%+v", again)
+	}
+	if again := post(b, "alertmanager", alerts); *again.Items[1].TaskID != *firsts.Items[1].TaskID || again.Items[0].Deduplicated == nil {
+		t.Errorf("%+v", again)
+	}
+	if again := post(b, "novu?dry_run=true", novu); *again.Items[0].Verdict != api.InboundWouldRepeat {
+		t.Errorf("%+v", again)
+	}
+	count(3)
+	b.Exec("UPDATE messages SET created_at = created_at - make_interval(secs => $1) WHERE recipient <> '+8613900139000'", length)
+	next := post(b, "novu", novu)
+	if again := post(b, "novu", novu); *again.Items[0].TaskID != *next.Items[0].TaskID {
+		t.Errorf("%+v", again)
+	}
+	count(4)
+	if again := post(b, "alertmanager", alerts); again.Items[0].Deduplicated != nil || again.Items[1].Deduplicated == nil {
+		t.Errorf("%+v", again)
+	}
+	count(5)
+	b.Exec("DELETE FROM queue")
+	b.Exec("DELETE FROM messages") // the same state as after the tasks were dropped
+	post(b, "alertmanager", alerts)
+	count(1)
+}
+
 // For a large group, a program omits alerts and posts only the number of omitted alerts. A larger number is a new message.
 func TestChangedNumberOfOmittedAlertsSendsNewMessage(t *testing.T) {
 	b := apptest.New(t)

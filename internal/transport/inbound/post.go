@@ -147,6 +147,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 		p.origin.TopPriority = min(p.origin.TopPriority, *row.Priority)
 	}
 	parts := d.dedupOf(body)
+	var accepted []string // recipients of p.subs
 	for _, r := range all {
 		m := Message{PhoneNumber: r.number, Err: r.err}
 		if m.Raw, err = json.Marshal(map[string]string{"inbound_no": no, "phone_number": r.number, "content": text.Content}); err != nil {
@@ -157,12 +158,19 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 				PhoneNumber: r.number, Content: text.Content, From: text.Source, Deferred: text.Deferred, Sign: text.Sign, Source: &row.InboundNo,
 				Raw: m.Raw, MessageType: row.MessageType, Priority: row.Priority, Test: row.IsTest, TextError: wrong,
 			}
-			if parts != nil {
-				sub.DedupKey = new(dedupKey(row, parts, r.e164, time.Now()))
-			}
 			p.subs, p.indexes = append(p.subs, sub), append(p.indexes, len(p.messages))
+			accepted = append(accepted, r.e164)
 		}
 		p.messages = append(p.messages, m)
+	}
+	if parts != nil {
+		keys, err := s.dedupKeys(ctx, row, parts, accepted, origin)
+		if err != nil {
+			return nil, err
+		}
+		for i := range p.subs {
+			p.subs[i].DedupKey = &keys[i]
+		}
 	}
 	return p, nil
 }
@@ -263,13 +271,35 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 	return text, err
 }
 
-// dedupKey returns the dedup key of the message to one recipient. If RepeatSeconds is set, the key changes after each period of this length.
-func dedupKey(row inboundq.Inbound, parts [][]string, recipient string, now time.Time) string {
-	turn := int64(0)
-	if row.RepeatSeconds != nil {
-		turn = now.Unix() / *row.RepeatSeconds
+// dedupKeys returns the dedup keys of the messages to recipients. With RepeatSeconds, a key contains the number of the current period of this length. If the
+// message of the period before is not older than RepeatSeconds, its key is returned: the post repeats this message. Two posts that arrive at the same time on
+// both sides of the end of a period do not see each other.
+func (s *Service) dedupKeys(ctx context.Context, row inboundq.Inbound, parts [][]string, recipients []string, origin submit.Origin) ([]string, error) {
+	all := func(period int64) []string {
+		keys := make([]string, len(recipients))
+		for i, recipient := range recipients {
+			keys[i] = dedupKey(row, parts, recipient, period)
+		}
+		return keys
 	}
-	whole, err := json.Marshal([]any{row.ID, parts, recipient, turn})
+	if row.RepeatSeconds == nil {
+		return all(0), nil
+	}
+	now := time.Now()
+	period := now.Unix() / *row.RepeatSeconds
+	keys, before := all(period), all(period-1)
+	areRepeats, err := s.submissions.UsedSince(ctx, before, now.Add(-time.Duration(*row.RepeatSeconds)*time.Second), origin)
+	for i, isRepeat := range areRepeats {
+		if isRepeat {
+			keys[i] = before[i]
+		}
+	}
+	return keys, err
+}
+
+// dedupKey returns the dedup key of the message to one recipient in a period.
+func dedupKey(row inboundq.Inbound, parts [][]string, recipient string, period int64) string {
+	whole, err := json.Marshal([]any{row.ID, parts, recipient, period})
 	if err != nil {
 		panic(err) // impossible: the values are texts and numbers
 	}

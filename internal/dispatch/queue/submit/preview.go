@@ -152,6 +152,23 @@ func (s *Service) named(ctx context.Context, key string, origin Origin) (*queueq
 	}
 }
 
+// UsedSince reports for each key whether it is the dedup key of a task that the user of origin submitted after a time. A task that was dropped does not count.
+func (s *Service) UsedSince(ctx context.Context, keys []string, after time.Time, origin Origin) ([]bool, error) {
+	are := make([]bool, len(keys))
+	rows, err := s.q.DedupKeyTasks(ctx, queueq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: keys})
+	if err != nil {
+		return nil, fmt.Errorf("find tasks by dedup key: %w", err)
+	}
+	for _, row := range rows {
+		task, err := s.inParts.TaskGet(ctx, queueq.TaskGetParams{TaskID: row.TaskID})
+		if err != nil && !postgres.IsNoRows(err) {
+			return nil, fmt.Errorf("read task by dedup key: %w", err)
+		}
+		are[row.Place] = err == nil && task.CreatedAt.After(after)
+	}
+	return are, nil
+}
+
 // previewRepeated returns the preview of a submission whose dedup key names an existing task.
 func (s *Service) previewRepeated(ctx context.Context, first queueq.Task) (p Preview, err error) {
 	p = Preview{
