@@ -10,6 +10,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/audience/erasure"
+	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/erase"
 	"lksms/internal/testkit/apptest"
 )
@@ -514,5 +515,21 @@ func TestAnErasureMatchesANumberInAnyNotation(t *testing.T) {
 	}
 	if n := w.Count("SELECT count(*) FROM batch_rows WHERE number_digits(recipient) LIKE '%12345678%'"); n != 0 {
 		t.Errorf("%d rows have the number of the person", n)
+	}
+}
+
+// The SQL function number_digits finds the numbers that an erasure or a receipt concerns, and the package phone decides about them.
+func TestGoAndSQLReadTheSameDigitsOfANumber(t *testing.T) {
+	w := apptest.New(t)
+	for _, number := range []string{
+		"13712345678", "+86 137-1234-5678", "１３７１２３４５６７８", "١٣٧١٢٣٤٥٦٧٨", "۱۳۷۱۲۳۴۵۶۷۸", "\u202a+86 137\u20111234\u00a05678\u202c", "(+86) [137] 12345678", "'13712345678",
+		"13712345678.0", "13712345678.00", "13712345678.000", "１３７１２３４５６７８．０", "13712345678·0", "13712345678•00", "13712345678。0", "13712345678 . 0",
+		"+62-812-345-678.0", "+62-812-345-678.00", "'0812345678.0", "’0812345678.0", "(0812)345678.0", "[62]812345678.0", "030-1234567.0", "030 1234567.0", "+1-650-555-012.0",
+		"0812345678.0-", "0812345678.-0", "0812345678.(00)", "+62.812.345.678.0", "01.23.45.67.00", ".0812345678.0", "0812345678.0.", "0812345678..0", "123456.0", "1234567.0", ".0", "",
+	} {
+		digits, isNumber := phone.Digits(number)
+		if sql := apptest.Scan[string](w, "SELECT number_digits($1)", number); !isNumber || sql != strings.TrimPrefix(digits, "+") {
+			t.Errorf("%q: Go reads %q (%v), SQL reads %q", number, digits, isNumber, sql)
+		}
 	}
 }

@@ -45,10 +45,14 @@ func Read(field, number, region string) (Number, error) {
 	if utf8.RuneCountInString(number) > Longest {
 		return Number{}, fault.InvalidField(field, fault.TooLong, Longest)
 	}
-	dialled, wrong := bare(number)
+	dotted, wrong := withDots(number)
 	if wrong != "" {
 		return Number{}, fault.InvalidField(field, fault.NoPartOfANumber, wrong)
 	}
+	if isUnclear(dotted) {
+		return Number{}, fault.InvalidField(field, fault.NotAPhoneNumber, nil)
+	}
+	dialled := withoutDots(dotted)
 	e164, rule := dial(dialled, region)
 	if rule != "" {
 		return Number{}, fault.InvalidField(field, rule, nil)
@@ -113,8 +117,17 @@ const minNational = 8
 // isMainland reports whether region allows a mobile number of mainland China without a country code. An empty region allows such a number.
 func isMainland(region string) bool { return region == "" || region == Home }
 
-// spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
+// spreadsheet matches the digits and dots of a number that a spreadsheet stored as a decimal: 13800138000.0. The SQL function number_digits has the same rule.
 var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
+
+// decimals matches the digits and dots of a text that ends like a decimal, and twoDigitGroups those of a number that only looks like a decimal: 01.23.45.67.00.
+var decimals, twoDigitGroups = regexp.MustCompile(`\.0{1,2}\.*$`), regexp.MustCompile(`\.[0-9]{2}\.00\.*$`)
+
+// isUnclear reports whether a number ends like a decimal, but is not the decimal of a spreadsheet: +62.812.345.678.0. Its last 0 can be a digit or a decimal, and
+// with the wrong one the number belongs to a stranger.
+func isUnclear(dotted string) bool {
+	return decimals.MatchString(dotted) && !spreadsheet.MatchString(dotted) && !twoDigitGroups.MatchString(dotted)
+}
 
 // Digits returns the digits of a number in ASCII, with a leading + if the number has one. isNumber is false if text contains a character that cannot occur in
 // a number. isNumber is true for text without digits, because such a text can be the beginning of a number.
@@ -123,35 +136,41 @@ func Digits(text string) (digits string, isNumber bool) {
 	return digits, wrong == ""
 }
 
-// bare returns the digits of a number, with a leading + if the number has one, and without separators: white space, invisible characters, dashes, dots,
-// brackets, and the leading apostrophe of a spreadsheet. wrong describes the first other character and its position, for example U+0061 (4).
+// bare returns the digits of a number, with a leading + if the number has one, and without separators and the decimals of a spreadsheet. wrong describes the
+// first other character and its position, for example U+0061 (4).
 func bare(number string) (digits, wrong string) {
+	dotted, wrong := withDots(number)
+	return withoutDots(dotted), wrong
+}
+
+// withoutDots removes the decimals of a spreadsheet from a result of withDots, and then the dots.
+func withoutDots(dotted string) string {
+	if whole := spreadsheet.FindStringSubmatch(dotted); whole != nil {
+		return whole[1]
+	}
+	return strings.ReplaceAll(dotted, ".", "")
+}
+
+// withDots returns the digits and dots of a number, with a leading + if the number has one, and without the other separators: white space, invisible characters,
+// dashes, brackets, and the leading apostrophe of a spreadsheet. wrong works like that of bare.
+func withDots(number string) (dotted, wrong string) {
 	var b strings.Builder
-	place := 0
-	var first string // the first invalid character
-	decimal := strings.Builder{}
+	place, hasBegun := 0, false // hasBegun: the number has a + or a digit
 	for _, c := range number {
 		place++
 		if isInvisible(c) {
 			continue
 		}
-		kind := ascii(c)
-		decimal.WriteRune(kind)
-		switch {
-		case kind >= '0' && kind <= '9', kind == '+' && b.Len() == 0:
+		switch kind := ascii(c); {
+		case kind >= '0' && kind <= '9', kind == '+' && !hasBegun:
 			b.WriteRune(kind)
-		case strings.ContainsRune("-.()[]", kind), kind == '\'' && b.Len() == 0:
+			hasBegun = true
+		case kind == '.':
+			b.WriteRune(kind)
+		case strings.ContainsRune("-()[]", kind), kind == '\'' && !hasBegun:
 		default:
-			if first == "" {
-				first = fmt.Sprintf("U+%04X (%d)", c, place)
-			}
+			return "", fmt.Sprintf("U+%04X (%d)", c, place)
 		}
-	}
-	if first != "" {
-		return "", first
-	}
-	if whole := spreadsheet.FindStringSubmatch(decimal.String()); whole != nil {
-		return whole[1], ""
 	}
 	return b.String(), ""
 }
@@ -347,7 +366,7 @@ func IsNationalFormat(number, candidate string) bool {
 	if digits == phonenumbers.GetNationalSignificantNumber(parsed) {
 		return true
 	}
-	dialled, err := phonenumbers.Parse(candidate, phonenumbers.GetRegionCodeForNumber(parsed))
+	dialled, err := phonenumbers.Parse(dialledOf(candidate), phonenumbers.GetRegionCodeForNumber(parsed))
 	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
 }
 
@@ -362,11 +381,16 @@ func NationalFormat(number string) string {
 
 // digitsOf returns the digits of a number in any notation. It returns an empty string if text is no number.
 func digitsOf(text string) string {
-	digits, wrong := bare(strings.ReplaceAll(text, "/", ""))
-	if wrong != "" {
+	return strings.TrimPrefix(dialledOf(text), "+")
+}
+
+// dialledOf works like digitsOf, but keeps a leading +.
+func dialledOf(text string) string {
+	dotted, wrong := withDots(strings.ReplaceAll(text, "/", ""))
+	if wrong != "" || isUnclear(dotted) {
 		return ""
 	}
-	return strings.TrimPrefix(digits, "+")
+	return withoutDots(dotted)
 }
 
 // Example returns a mobile number of a region in E.164. It returns an empty text if none is known.

@@ -25,8 +25,9 @@ func Readings(number, region string) []string {
 	if e164, err := Normalise("", number, region); err == nil {
 		add(e164)
 	}
-	digits, wrong := bare(number)
-	if wrong != "" || region == UnknownRegion || len(digits) < minInternational || strings.HasPrefix(digits, "+") || strings.HasPrefix(digits, "00") {
+	dotted, wrong := withDots(number)
+	digits := withoutDots(dotted)
+	if wrong != "" || isUnclear(dotted) || region == UnknownRegion || len(digits) < minInternational || strings.HasPrefix(digits, "+") || strings.HasPrefix(digits, "00") {
 		return all
 	}
 	add(validE164(digits, region))
