@@ -19,6 +19,7 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -294,6 +295,10 @@ func (c *check) keep(row source.Row) checkRow {
 	k.text, k.values, k.wrong = c.text.renderRow(row)
 	if k.wrong == nil {
 		k.sign, k.wrong = signOf(row.Sign)
+	}
+	sign := cmp.Or(k.sign, optional.Value(c.batch.Sign))
+	if bare := segment.Bare(sign, k.text); bare != segment.Unsigned(sign, k.text) { // SQL functions would not find the signature
+		k.text = bare
 	}
 	return k
 }

@@ -59,6 +59,7 @@ func TestDuplicatesAreFoundByTheTextThatIsSent(t *testing.T) {
 		"13800138000,x,\n" + // the first row
 		"13800138000,【公司】x,\n" +
 		"13800138000,【公司】【公司】x,\n" +
+		"13800138000, \u200b【公司】x,\n" +
 		"13800138000,x,公司\n" +
 		"13800138000,【公司】x,公司\n" +
 		"13800138000,x,分店\n" + // a different signature
@@ -67,7 +68,7 @@ func TestDuplicatesAreFoundByTheTextThatIsSent(t *testing.T) {
 		"13800138000,y,\n" +
 		"13800138001,【公司】x,\n"
 	at := checked(b, list, "content", "{text}", "sign", "公司", "dedup", "row", "auto_confirm", "true")
-	expect(b, get(b, at), "running", "10 rows, 5 valid, 5 duplicate, 5 waiting")
+	expect(b, get(b, at), "running", "11 rows, 5 valid, 6 duplicate, 5 waiting")
 	feed(b)
 	texts := map[string]int{}
 	for _, claimed := range b.Take("app", 20) {

@@ -267,7 +267,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 		return p, nil
 	}
 	text, err := s.filledText(ctx, b, row.ContactValues)
-	message.Final = segment.Signed(sub.Sign, segment.Unsigned(sub.Sign, text.Content))
+	message.Final = segment.Signed(sub.Sign, segment.Bare(sub.Sign, text.Content))
 	p.Subject, p.HTML = text.Title, text.HTML
 	return p, err
 }

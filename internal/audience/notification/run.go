@@ -244,7 +244,7 @@ func (s *Service) text(ctx context.Context, n notificationq.NotificationDueRow) 
 		}
 	}
 	if n.Channel == directory.SMS {
-		m.content = segment.Unsigned(n.Sign, filled.Content) // the signature is removed here, so that the text is not signed twice
+		m.content = segment.Bare(n.Sign, filled.Content) // the signature is removed here, so that the text is not signed twice
 		reason, err := s.smsTooLong(ctx, n.Sign, m.content)
 		if err != nil || reason != "" {
 			return m, &failReason{reason, tooLong.label}, err

@@ -353,6 +353,8 @@ func TestTextThatBeginsWithItsSignatureIsNotSignedTwice(t *testing.T) {
 		"【公司】b":     {"template_no": "T", "params": map[string]any{"x": "b"}},
 		"【平台】c":     {"content": "【平台】c"},
 		"【公司】【平台】d": {"content": "【平台】d", "sign": "公司"},
+		"【公司】e":     {"content": " 【公司】e", "sign": "公司"},
+		"【公司】f":     {"content": "\ufeff【公司】\n\u200b【公司】f", "sign": "公司"},
 	} {
 		body["phone_number"] = apptest.Phone
 		dry := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body)).FinalContent

@@ -402,7 +402,7 @@ func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
 	if row.Sign == "" {
 		row.Sign = text.Sign
 	}
-	text.Content = segment.Unsigned(row.Sign, text.Content) // so that the text is not signed twice
+	text.Content = segment.Bare(row.Sign, text.Content) // so that the text is not signed twice
 	row.final = text
 	if strings.TrimSpace(text.Content) == "" {
 		return fault.InvalidField("content", fault.Blank, nil)
@@ -429,7 +429,7 @@ func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
 // seal encrypts the text of a sensitive task and masks its other copies.
 func (s *Service) seal(row *newTask) (err error) {
 	row.sealed, err = s.sensitive.Seal(row.id, sensitive.Text{Content: row.final.Content, Values: row.Values})
-	row.final.Content, row.Values = segment.Unsigned(row.Sign, row.masked(row.final.Content)), row.MaskedValues
+	row.final.Content, row.Values = segment.Bare(row.Sign, row.masked(row.final.Content)), row.MaskedValues
 	return err
 }
 

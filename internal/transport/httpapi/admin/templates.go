@@ -144,12 +144,12 @@ func (h *Handlers) PreviewTemplate(ctx context.Context, req api.PreviewTemplateR
 	sign := optional.Or(req.Body.Sign, text.Sign)
 	limits, err := h.services.Submissions.Limits(ctx, convert.MessageType(req.Body.MessageType))
 	if err == nil {
-		err = limits.Check(sign, text.Content)
+		err = limits.Check(sign, segment.Bare(sign, text.Content))
 	}
 	if err != nil {
 		return nil, err
 	}
-	content := segment.Signed(sign, text.Content)
+	content := segment.Signed(sign, segment.Bare(sign, text.Content))
 	return api.PreviewTemplate200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplatePreview{
 		Content: content, Characters: utf8.RuneCountInString(content), Segments: segment.Count(content),
 		Placeholders: placeholdersOf(row.TemplateContent), Version: row.Version, Language: optional.NonZero(text.Source.Language),

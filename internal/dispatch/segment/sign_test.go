@@ -1,0 +1,22 @@
+package segment_test
+
+import (
+	"testing"
+
+	"lksms/internal/dispatch/segment"
+)
+
+func TestTextWithoutItsSignature(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"您好": "您好", "【示例】您好": "您好", "【示例】【示例】您好": "您好", " 【示例】您好": "您好", "\n【示例】您好": "您好", "\ufeff【示例】您好": "您好", "\u200b【示例】您好": "您好",
+		"\u3000\u2060【示例】 \n【示例】您好": "您好", "【示例】 您好": " 您好", " 您好": " 您好", " 【其他】您好": " 【其他】您好", "": "", " ": " ",
+	} {
+		if got := segment.Bare("示例", text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := segment.Bare("", " 【】您好"); got != " 【】您好" {
+		t.Errorf("no signature: %q", got)
+	}
+}
