@@ -2,6 +2,7 @@
 package address
 
 import (
+	"fmt"
 	"net/mail"
 	"strings"
 	"unicode"
@@ -107,8 +108,27 @@ func EmailForms(email string) []string {
 	return forms
 }
 
-// IsEmail reports whether text is a bare e-mail address.
+// IsEmail reports whether text is a bare e-mail address to which a sender can send.
 func IsEmail(text string) bool {
 	a, err := mail.ParseAddress(text)
-	return err == nil && a.Address == text
+	if err != nil || a.Address != text {
+		return false
+	}
+	_, err = WithASCIIDomain(text)
+	return err == nil
+}
+
+// WithASCIIDomain returns an e-mail address with its domain in ASCII, because mail servers require ASCII domains. text can begin with a display name.
+func WithASCIIDomain(text string) (string, error) {
+	address, err := mail.ParseAddress(text)
+	if err != nil {
+		return "", fmt.Errorf("read address: %w", err)
+	}
+	at := strings.LastIndexByte(address.Address, '@')
+	domain, err := idna.Lookup.ToASCII(address.Address[at+1:])
+	if err != nil {
+		return "", fmt.Errorf("read domain: %w", err)
+	}
+	address.Address = address.Address[:at+1] + domain
+	return address.String(), nil
 }

@@ -19,3 +19,13 @@ func TestAddressesAreReadInOneForm(t *testing.T) {
 		}
 	}
 }
+
+// The check of a list and the sender of e-mail have one rule, so that no valid row fails at its sender.
+func TestEmailAddressesThatCannotBeSentAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"ann@exa_mple.com", "ann@-x.com", "ann@x-.com", "ann@[127.0.0.1]", "ann@xn--a.example", "Ann <ann@example.com>", "ann"} {
+		if got, err := address.Read(directory.Email, text, ""); err == nil {
+			t.Errorf("%s: got %s", text, got.E164)
+		}
+	}
+}

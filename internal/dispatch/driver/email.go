@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	netmail "net/mail"
 	"net/textproto"
 	"net/url"
 	"regexp"
@@ -16,8 +15,8 @@ import (
 
 	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
-	"golang.org/x/net/idna"
 
+	addresses "lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/platform/characters"
@@ -57,15 +56,15 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, address := range []struct {
+	for _, one := range []struct {
 		name string
 		text *string
 	}{{"config.from", &c.From}, {"config.replyTo", &c.ReplyTo}, {"config.bounceTo", &c.BounceTo}} {
-		if *address.text == "" {
+		if *one.text == "" {
 			continue
 		}
-		if *address.text, err = asciiDomain(*address.text); err != nil {
-			return nil, fault.InvalidField(address.name, fault.WrongFormat, nil)
+		if *one.text, err = addresses.WithASCIIDomain(*one.text); err != nil {
+			return nil, fault.InvalidField(one.name, fault.WrongFormat, nil)
 		}
 	}
 	if c.Helo != "" && !heloForm.MatchString(c.Helo) {
@@ -219,25 +218,10 @@ func (d *email) login(ctx context.Context) (*session, error) {
 // heloForm matches a valid name in EHLO.
 var heloForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
 
-// asciiDomain returns an address with its domain in ASCII, because mail servers require ASCII domains. address can begin with a display name.
-func asciiDomain(text string) (string, error) {
-	address, err := netmail.ParseAddress(text)
-	if err != nil {
-		return "", fmt.Errorf("read address: %w", err)
-	}
-	at := strings.LastIndex(address.Address, "@")
-	domain, err := idna.Lookup.ToASCII(address.Address[at+1:])
-	if err != nil {
-		return "", fmt.Errorf("read domain: %w", err)
-	}
-	address.Address = address.Address[:at+1] + domain
-	return address.String(), nil
-}
-
 // send sends a message. isOpen reports whether the connection can send another message.
 func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isOpen bool) {
 	msg := mail.NewMsg()
-	to, err := asciiDomain(m.Recipient)
+	to, err := addresses.WithASCIIDomain(m.Recipient)
 	if err == nil {
 		err = msg.To(to)
 	}
@@ -271,7 +255,7 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
 	}
 	// Request SMTPUTF8 only if an address needs it: otherwise the server could refuse to forward the message to a server without SMTPUTF8.
-	// All are results of asciiDomain, which also encodes the display name: only a local part can be beyond ASCII.
+	// All are results of addresses.WithASCIIDomain, which also encodes the display name: only a local part can be beyond ASCII.
 	needsUTF8 := !characters.IsASCII(to) || !characters.IsASCII(d.config.From) || !characters.IsASCII(d.config.BounceTo)
 	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
 		return provider.Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
