@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/dispatch/driver/provider"
-	"lksms/internal/platform/characters"
+	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 )
 
@@ -139,7 +139,7 @@ func isRetriedInHalves(o provider.Outcome) bool {
 func (d *dingTalk) call(ctx context.Context, m provider.Message, people []person) provider.Outcome {
 	if n := utf8.RuneCountInString(m.Title); n > dingTalkTitle {
 		d.tools.Log.WarnContext(ctx, "title truncated for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
-		m.Title = characters.First(m.Title, dingTalkTitle)
+		m.Title = segment.Beginning(m.Title, dingTalkTitle)
 	}
 	params := m.Params
 	if params == nil {

@@ -155,6 +155,18 @@ func TestDingTalkSendsAGroupInOneCall(t *testing.T) {
 	}
 }
 
+func TestDingTalkTitleSplitsNoGrapheme(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, says(200, `{"errcode":0,"msgid":1}`))
+	d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C"})
+	start := strings.Repeat("长", 18)
+	send(t.Context(), d, []provider.Message{{TaskID: "1", Recipient: "zhang", Title: start + "👨‍👩‍👧", Content: "正文"}})
+	var body struct{ Title string }
+	if err := json.Unmarshal([]byte(p.seen()[0].body), &body); err != nil || body.Title != start {
+		t.Errorf("title %q, %v", body.Title, err)
+	}
+}
+
 // dingTalkWithout is a provider that does not know some users. It refuses a call that contains such a user. The returned function counts the messages that each
 // known user got.
 func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*fakeProvider, func() map[string]int) {
