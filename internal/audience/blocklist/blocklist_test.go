@@ -120,7 +120,7 @@ func TestAnUnreadableListBlocksNobody(t *testing.T) {
 	for list, field := range map[string]string{
 		"name\nx\n":                             "file",
 		"":                                      "file",
-		"phone,mobile\n1,2\n":                   "file",
+		"手机,mobile\n1,2\n":                      "file",
 		"phone_number\n13800138000\n\"13800138": "file",
 		"phone_number\n" + strings.Repeat("13800138000\n", 5001): "file",
 	} {
