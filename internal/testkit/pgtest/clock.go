@@ -1,7 +1,6 @@
 package pgtest
 
 import (
-	"context"
 	"fmt"
 	"testing"
 )
@@ -11,7 +10,7 @@ import (
 // stopped.
 func NewWithClock(t testing.TB) string {
 	t.Helper()
-	return fresh(t, func(ctx context.Context, admin string) (string, func(), error) { return clocked.copy(ctx, admin) })
+	return fresh(t, clocked.copy)
 }
 
 // clocked is the template of the databases with a separate clock.
