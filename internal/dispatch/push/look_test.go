@@ -94,6 +94,19 @@ func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 	}
 }
 
+// pauseWhenClaimed pauses a batch while a claim of one of its tasks runs. A claim that begins later returns no task of the batch. The function returned resumes
+// usual claims.
+func pauseWhenClaimed(b *apptest.Bundle, batchID int64) (end func()) {
+	b.Exec(fmt.Sprintf(`CREATE FUNCTION pause_batch() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			UPDATE batches SET status = 'paused', is_held = true WHERE id = %d AND status = 'running';
+			RETURN NULL;
+		END $$`, batchID))
+	b.Exec(fmt.Sprintf(`CREATE TRIGGER pause_batch AFTER UPDATE ON queue FOR EACH ROW
+		WHEN (NEW.batch_id = %d AND OLD.lease_until IS NULL AND NEW.lease_until IS NOT NULL) EXECUTE FUNCTION pause_batch()`, batchID))
+	return func() { b.Exec("DROP TRIGGER pause_batch ON queue") }
+}
+
 // If a probe message is held, the probe ends at once. The next message is sent immediately and does not wait for the end of the probe's lease.
 func TestProbeEndsAtOnceIfItsMessageIsHeld(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
@@ -106,8 +119,8 @@ func TestProbeEndsAtOnceIfItsMessageIsHeld(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Exec(fmt.Sprint("UPDATE batches SET status = 'paused' WHERE id = ", batch.BatchID)) // the sweep has not held the task of the batch yet
-	b.Exec("UPDATE senders SET status = 'on' WHERE sender_no = 'pushed'")                 // the breaker stays half open
+	pauseWhenClaimed(b, batch.BatchID)                                    // the sweep has not held the task of the batch yet
+	b.Exec("UPDATE senders SET status = 'on' WHERE sender_no = 'pushed'") // the breaker stays half open
 	b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 second', rest_reason = 'was refused'")
 	apptest.Eventually(t, "the probe is given back", func() bool { return b.Count("SELECT count(*) FROM report_logs WHERE effect = 'untried'") > 0 })
 	id := b.SubmitBody(map[string]any{"phone_number": "13900139000", "content": "code", "message_type": "verification"}).TaskID // claimed first
@@ -132,7 +145,7 @@ func TestPausedBatchHoldsOnlyItsOwnMessages(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Exec("UPDATE batches SET status = 'paused', is_held = true WHERE id = $1", paused.BatchID) // the same state as after a server that died before it held the tasks
+	end := pauseWhenClaimed(b, paused.BatchID) // the same state as after a server that died before it held the tasks
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
 	apptest.Eventually(t, "three are held and the others sent", func() bool {
 		return b.Count("SELECT count(*) FROM queue WHERE due_at = held_due_at()") == 3 && b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 3
@@ -143,6 +156,7 @@ func TestPausedBatchHoldsOnlyItsOwnMessages(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM queue q WHERE q.batch_id <> $1", paused.BatchID); n != 0 {
 		t.Errorf("%d messages of the other company wait", n)
 	}
+	end()
 	b.Expect(200, "", "POST", fmt.Sprint("/api/v1/batches/", paused.BatchID, "/resume"), nil)
 	apptest.Eventually(t, "all are sent", func() bool {
 		_, err := b.App.Queue.Queue(t.Context())

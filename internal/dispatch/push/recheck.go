@@ -16,7 +16,6 @@ import (
 const (
 	recheckInterval = 100 * time.Millisecond // maximum age of the last check when a call begins
 	recheckLimit    = 2 * time.Second        // time limit of one check
-	heldPause       = 250 * time.Millisecond // pause after the server failed to hold tasks of a paused batch: until the sweep holds these tasks, each claim returns them again
 )
 
 // These are the reasons for returning leases after a check.
@@ -35,7 +34,7 @@ var heldReasons = map[string]string{
 }
 
 // followBatches updates the tasks whose leases were returned because their batch is paused or cancelled. It holds tasks of paused batches and cancels tasks
-// of cancelled batches. Otherwise the next claim would return the same tasks again. The sweep feed-batches does the same work later.
+// of cancelled batches. Otherwise each claim would read these tasks, and skip them, until the sweep feed-batches does the same work.
 func (w *worker) followBatches(b batch, left []queue.Unused) {
 	paused, cancelled := map[int64]bool{}, []string(nil)
 	for _, row := range b.rows {
@@ -64,7 +63,6 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 	}
 	if failures != nil {
 		w.p.log.Warn("tasks of batches could not be held or cancelled", "sender_no", w.senderNo, "error", failures)
-		w.p.sleep(heldPause)
 	}
 }
 
@@ -82,8 +80,8 @@ type recheck struct {
 	refused map[string]string // reason why a message was not sent, by task id
 }
 
-// newRecheck returns a recheck. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or
-// cancelled batch until the sweep holds or cancels these tasks.
+// newRecheck returns a recheck. The claim counts as the first check, unless the claim contains messages of batches: a batch can be paused or cancelled while the
+// claim runs.
 func newRecheck(w *worker, b batch, rests context.Context) *recheck { //nolint:revive // ctx is not the context of this call
 	l := &recheck{w: w, b: b, rests: rests, at: b.claimed, held: map[string]string{}, refused: map[string]string{}}
 	if slices.ContainsFunc(b.rows, func(row claim.Lease) bool { return row.BatchID != nil }) {
