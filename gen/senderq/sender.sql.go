@@ -12,7 +12,8 @@ import (
 
 const poolSenders = `-- name: PoolSenders :many
 WITH candidates AS (
-    SELECT x.sender_no, p.sender_id IS NULL OR sender_serves(s.id, p.company_id) AS serves, x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+    SELECT x.sender_no, p.sender_id IS NULL OR sender_serves(s.id, p.company_id) AS serves,
+        x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
         st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
         (x.has_quota OR s.has_sims) AND coalesce(least(

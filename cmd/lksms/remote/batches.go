@@ -234,14 +234,14 @@ func (c *batchWatchCmd) Run(ctx context.Context, env config.Remote) error {
 func (c *caller) watchBatch(ctx context.Context, batchID int64) error {
 	bar := c.bar("sending")
 	batch, err := c.WaitForBatch(ctx, batchID, func(b *client.Batch) {
-		name := "sending"
+		name, held := "sending", switchNames(b.HeldBy)
 		switch {
 		case b.Status == api.BatchReady || b.Status == api.BatchPaused:
 			name = string(b.Status)
-		case b.HeldBy != nil && len(*b.HeldBy) > 0:
-			name = "held by " + switchNames(b.HeldBy)
+		case held != "":
+			name = "held by " + held
 		case b.WaitsFor != nil:
-			name = strings.ReplaceAll(string(b.WaitsFor.Reason), "_", " ")
+			name = spaced(string(b.WaitsFor.Reason))
 		}
 		bar.set(name, b.Counts.Success+b.Counts.Failed+b.Counts.Cancelled, b.Counts.Valid)
 	})

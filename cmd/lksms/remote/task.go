@@ -198,7 +198,7 @@ func yes(is *bool) string {
 
 func previewRecord(p *client.Submitted) record {
 	all := record{
-		{"verdict", strings.ReplaceAll(text(p.Verdict), "_", " ")}, {"reason", strings.ReplaceAll(text(p.Reason), "_", " ")}, {"until", local(p.DueAt)},
+		{"verdict", spaced(text(p.Verdict))}, {"reason", spaced(text(p.Reason))}, {"until", local(p.DueAt)},
 		{"text", p.FinalContent}, {"recipient", text(p.Recipient)},
 		{"country", text(p.CountryNo)}, {"segments", text(p.Segments)}, {"cost", text(p.Cost)}, {"priority", text(p.Priority)},
 		{"held by", switchNames(p.HeldBy)},
@@ -209,6 +209,9 @@ func previewRecord(p *client.Submitted) record {
 	return all
 }
 
+// spaced returns a word of the API as people write it: no sender instead of no_sender.
+func spaced(word string) string { return strings.ReplaceAll(word, "_", " ") }
+
 // switchNames returns the switches that hold messages, such as "channel sms, company acme".
 func switchNames(all *[]api.Switch) string {
 	if all == nil {
@@ -216,7 +219,7 @@ func switchNames(all *[]api.Switch) string {
 	}
 	var names []string
 	for _, one := range *all {
-		names = append(names, strings.TrimSpace(strings.ReplaceAll(string(one.Switch), "_", " ")+" "+one.Name))
+		names = append(names, strings.TrimSpace(spaced(string(one.Switch))+" "+one.Name))
 	}
 	return strings.Join(names, ", ")
 }
@@ -226,7 +229,7 @@ func senderRows(senders []api.SenderView) (all record) {
 	for _, s := range senders {
 		can := "can take it"
 		if !s.CanTake {
-			can = "cannot take it: " + strings.ReplaceAll(text(s.Why), "_", " ")
+			can = "cannot take it: " + spaced(text(s.Why))
 		}
 		if s.Until != nil {
 			can += ", until " + local(s.Until)

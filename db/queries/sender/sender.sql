@@ -373,7 +373,8 @@ WHERE s.sender_no = @sender_no;
 -- sort is available, as in RouteAdmit. The only sender of a pool that does not serve the company of the pool any more is not_serving.
 -- name: PoolSenders :many
 WITH candidates AS (
-    SELECT x.sender_no, p.sender_id IS NULL OR sender_serves(s.id, p.company_id) AS serves, x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+    SELECT x.sender_no, p.sender_id IS NULL OR sender_serves(s.id, p.company_id) AS serves,
+        x.is_on, x.is_rested, sims_are_on(s.id, s.has_sims) AS has_sim, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
         st.rest_until IS NOT NULL AS gives_way,
         coalesce(r.sort, s.sort) AS sort,
         (x.has_quota OR s.has_sims) AND coalesce(least(

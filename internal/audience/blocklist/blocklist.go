@@ -138,18 +138,14 @@ func (l *list) readColumns() error {
 		return err //nolint:wrapcheck // the error is a fault
 	}
 	for name, at := range map[string]*int{
-		"phone_number": &l.phone, "scope": &l.scope, "reason": &l.reason, "expires_at": &l.expiry, "asked_at": &l.asked, "company_no": &l.company,
+		"scope": &l.scope, "reason": &l.reason, "expires_at": &l.expiry, "asked_at": &l.asked, "company_no": &l.company,
 	} {
 		found, is := l.rows.Column(name)
 		if *at = found; !is {
 			*at = -1
 		}
 	}
-	if l.phone >= 0 {
-		return nil
-	}
-	_, names := contact.AddressField(directory.SMS)
-	at, err := l.rows.Find("file", names) // no column has the name of the API
+	at, err := l.rows.Find("file", contact.AddressColumns(directory.SMS))
 	if err == nil && at < 0 {
 		err = fault.InvalidField("file", fault.NoColumn, "phone_number")
 	}

@@ -50,7 +50,17 @@ var fields = []field{
 // userIDColumns are the names of the column with user ids.
 var userIDColumns = []string{"user_id", "userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
 
-// AddressField returns the name of the field with the address of a contact on a channel, and the usual names of its column in a list. The first name takes precedence.
+// AddressColumns returns the usual names of the column with the addresses on a channel, in a list that is no list of contacts. The first name takes precedence.
+func AddressColumns(channel string) []string {
+	_, columns := AddressField(channel)
+	if channel == directory.SMS { // the API calls a number phone_number
+		return append([]string{"phone_number"}, columns...) // a name that stands twice makes no difference
+	}
+	return columns
+}
+
+// AddressField returns the name of the field with the address of a contact on a channel, and the usual names of its column in a list of contacts. The first name
+// takes precedence.
 func AddressField(channel string) (name string, columns []string) {
 	name = map[string]string{
 		directory.SMS: "phone", directory.DingTalk: "dingtalk_name", directory.WeChat: "wechat_openid", directory.Email: "email",

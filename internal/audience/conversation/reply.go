@@ -76,17 +76,10 @@ func (s *Service) checkNow(ctx context.Context, sub submit.Submission, origin su
 		if c.SenderNo != sub.SenderNo {
 			continue
 		}
-		switch c.Why {
-		case sender.WhyPaused:
-			if c.Until != nil && time.Until(*c.Until) < maxPause {
-				return nil
-			}
-			return unavailable(sub.SenderNo, c.Why)
-		case sender.WhyNotServing, sender.WhyOff, sender.WhySimsOff, sender.WhyOutsideHours, sender.WhyNoQuota, sender.WhyNoFunds, sender.WhySilent, sender.WhyNotBound:
-			return unavailable(sub.SenderNo, c.Why)
-		default: // the other reasons prefer another sender of the pool, and this pool has none
+		if c.CanSend() || c.Why == sender.WhyPaused && c.Until != nil && time.Until(*c.Until) < maxPause {
 			return nil
 		}
+		return unavailable(sub.SenderNo, c.Why)
 	}
 	return unavailable(sub.SenderNo, fault.WhyNotServing)
 }

@@ -45,14 +45,13 @@ func Read(field, number, region string) (Number, error) {
 	if utf8.RuneCountInString(number) > Longest {
 		return Number{}, fault.InvalidField(field, fault.TooLong, Longest)
 	}
-	dotted, wrong := withDots(number)
-	if wrong != "" {
+	dialled, wrong, isUnclear := bare(number)
+	switch {
+	case wrong != "":
 		return Number{}, fault.InvalidField(field, fault.NoPartOfANumber, wrong)
-	}
-	if isUnclear(dotted) {
+	case isUnclear:
 		return Number{}, fault.InvalidField(field, fault.NotAPhoneNumber, nil)
 	}
-	dialled := withoutDots(dotted)
 	e164, rule := dial(dialled, region)
 	if rule != "" {
 		return Number{}, fault.InvalidField(field, rule, nil)
@@ -123,32 +122,22 @@ var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
 // decimals matches the digits and dots of a text that ends like a decimal, and twoDigitGroups those of a number that only looks like a decimal: 01.23.45.67.00.
 var decimals, twoDigitGroups = regexp.MustCompile(`\.0{1,2}\.*$`), regexp.MustCompile(`\.[0-9]{2}\.00\.*$`)
 
-// isUnclear reports whether a number ends like a decimal, but is not the decimal of a spreadsheet: +62.812.345.678.0. Its last 0 can be a digit or a decimal, and
-// with the wrong one the number belongs to a stranger.
-func isUnclear(dotted string) bool {
-	return decimals.MatchString(dotted) && !spreadsheet.MatchString(dotted) && !twoDigitGroups.MatchString(dotted)
-}
-
 // Digits returns the digits of a number in ASCII, with a leading + if the number has one. isNumber is false if text contains a character that cannot occur in
 // a number. isNumber is true for text without digits, because such a text can be the beginning of a number.
 func Digits(text string) (digits string, isNumber bool) {
-	digits, wrong := bare(text)
+	digits, wrong, _ := bare(text)
 	return digits, wrong == ""
 }
 
 // bare returns the digits of a number, with a leading + if the number has one, and without separators and the decimals of a spreadsheet. wrong describes the
-// first other character and its position, for example U+0061 (4).
-func bare(number string) (digits, wrong string) {
+// first other character and its position, for example U+0061 (4). isUnclear: the number ends like a decimal, but is not the decimal of a spreadsheet, such as
+// +62.812.345.678.0. Its last 0 can be a digit or a decimal, and with the wrong one the number belongs to a stranger.
+func bare(number string) (digits, wrong string, isUnclear bool) {
 	dotted, wrong := withDots(number)
-	return withoutDots(dotted), wrong
-}
-
-// withoutDots removes the decimals of a spreadsheet from a result of withDots, and then the dots.
-func withoutDots(dotted string) string {
 	if whole := spreadsheet.FindStringSubmatch(dotted); whole != nil {
-		return whole[1]
+		return whole[1], wrong, false
 	}
-	return strings.ReplaceAll(dotted, ".", "")
+	return strings.ReplaceAll(dotted, ".", ""), wrong, decimals.MatchString(dotted) && !twoDigitGroups.MatchString(dotted)
 }
 
 // withDots returns the digits and dots of a number, with a leading + if the number has one, and without the other separators: white space, invisible characters,
@@ -386,11 +375,11 @@ func digitsOf(text string) string {
 
 // dialledOf works like digitsOf, but keeps a leading +.
 func dialledOf(text string) string {
-	dotted, wrong := withDots(strings.ReplaceAll(text, "/", ""))
-	if wrong != "" || isUnclear(dotted) {
+	digits, wrong, isUnclear := bare(strings.ReplaceAll(text, "/", ""))
+	if wrong != "" || isUnclear {
 		return ""
 	}
-	return withoutDots(dotted)
+	return digits
 }
 
 // Example returns a mobile number of a region in E.164. It returns an empty text if none is known.

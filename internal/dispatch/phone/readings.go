@@ -25,9 +25,8 @@ func Readings(number, region string) []string {
 	if e164, err := Normalise("", number, region); err == nil {
 		add(e164)
 	}
-	dotted, wrong := withDots(number)
-	digits := withoutDots(dotted)
-	if wrong != "" || isUnclear(dotted) || region == UnknownRegion || len(digits) < minInternational || strings.HasPrefix(digits, "+") || strings.HasPrefix(digits, "00") {
+	digits, wrong, isUnclear := bare(number)
+	if wrong != "" || isUnclear || region == UnknownRegion || len(digits) < minInternational || strings.HasPrefix(digits, "+") || strings.HasPrefix(digits, "00") {
 		return all
 	}
 	add(validE164(digits, region))
@@ -52,7 +51,7 @@ func RegionWithCode(code int) string {
 // Prefixes returns the beginnings of the numbers in E.164 that start with text, by the rules of Normalise. As long as a number is incomplete, its first digits
 // can be national digits, the prefix of national calls, or the country code of region. Prefixes returns nothing if no number starts with text.
 func Prefixes(text, region string) []string {
-	digits, wrong := bare(text)
+	digits, wrong, _ := bare(text)
 	if wrong != "" || digits == "" {
 		return nil
 	}

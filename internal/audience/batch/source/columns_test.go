@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"lksms/internal/audience/contact"
 	"lksms/internal/dispatch/directory"
 )
 
@@ -17,7 +18,7 @@ func TestTheConsoleKnowsTheUsualNamesOfColumns(t *testing.T) {
 	t.Parallel()
 	addresses := map[string][]string{}
 	for _, channel := range []string{directory.SMS, directory.Email, directory.DingTalk, directory.WeChat, directory.OA} {
-		addresses[channel] = usualAddresses(channel)
+		addresses[channel] = contact.AddressColumns(channel)
 	}
 	var want bytes.Buffer
 	e := json.NewEncoder(&want)

@@ -87,16 +87,6 @@ func signIndex(r *sheet.Reader, name *string) (int, error) {
 // usualSigns contains the usual names of columns with signatures. An earlier name takes precedence. The console has the same names (columns.json).
 var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
-// usualAddresses returns the usual names of the column with the addresses on a channel. The first name takes precedence. The console has the same names
-// (columns.json).
-func usualAddresses(channel string) []string {
-	_, names := contact.AddressField(channel)
-	if channel == directory.SMS {
-		return append([]string{"phone_number"}, names...) // the name of the API
-	}
-	return names
-}
-
 // columnField returns the name of the request's field that names the column with addresses.
 func columnField(channel string) string {
 	if channel == directory.SMS {
@@ -105,8 +95,8 @@ func columnField(channel string) string {
 	return "address_column"
 }
 
-// addressIndex returns the index of the column with addresses. If the request names no column, this is the column with a usual name
-// (usualAddresses), or the only column.
+// addressIndex returns the index of the column with addresses. If the request names no column, this is the column with a usual name, or
+// the only column. The console has the same names (columns.json).
 func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 	if name != "" {
 		if i, is := r.Column(name); is {
@@ -114,7 +104,7 @@ func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 		}
 		return 0, fault.InvalidField(columnField(channel), fault.NotThere, nil)
 	}
-	at, err := r.Find(columnField(channel), usualAddresses(channel))
+	at, err := r.Find(columnField(channel), contact.AddressColumns(channel))
 	switch {
 	case err != nil || at >= 0:
 		return at, err //nolint:wrapcheck // the error is a fault
