@@ -614,7 +614,10 @@ func (q *Queries) TaskExchange(ctx context.Context, arg TaskExchangeParams) erro
 }
 
 const taskFlows = `-- name: TaskFlows :many
-WITH asked AS MATERIALIZED (
+WITH stopped AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE NOT b.is_settled AND b.status IN ('paused', 'cancelled')
+),
+asked AS MATERIALIZED (
     SELECT u.pool_id, u.lane, u.company_id, u.max_tasks, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest($12::bigint[]) AS pool_id, unnest($13::integer[]) AS lane, unnest($14::bigint[]) AS company_id,
@@ -643,10 +646,9 @@ CROSS JOIN LATERAL (
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
         AND task_fits(t, $5::text, $6::interval, m.from_segments, m.rival_room, $7::interval)
+        AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
         AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
-        AND NOT (m.has_disabled_users AND EXISTS (
-            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
-        ))
+        AND NOT (m.has_disabled_users AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled))
         AND (NOT $8::boolean OR coalesce(z.segments <= $9::bigint, true)
             AND ($10::timestamptz IS NULL OR sims_fit($11, t.recipient, z.segments, $10)))
     ORDER BY t.flow_rank, t.task_id
@@ -918,9 +920,7 @@ queued AS MATERIALIZED (
             AND task_fits(t, $10::text, $11::interval, m.from_segments, m.rival_room, $12::interval)
             AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
             AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
-            AND NOT (m.has_disabled_users AND EXISTS (
-                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
-            ))
+            AND NOT (m.has_disabled_users AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled))
             AND (NOT $5::boolean OR coalesce(z.segments <= $13::bigint, true)
                 AND ($14::timestamptz IS NULL OR sims_fit($15, t.recipient, z.segments, $14)))
         ORDER BY t.lane, t.rank
@@ -944,9 +944,7 @@ due AS MATERIALIZED (
             AND task_fits(t, $10::text, $11::interval, m.from_segments, m.rival_room, $12::interval)
             AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
             AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
-            AND NOT (m.has_disabled_users AND EXISTS (
-                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
-            ))
+            AND NOT (m.has_disabled_users AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled))
             AND (NOT $5::boolean OR coalesce(z.segments <= $13::bigint, true)
                 AND ($14::timestamptz IS NULL OR sims_fit($15, t.recipient, z.segments, $14)))
         ORDER BY t.due_at, t.priority

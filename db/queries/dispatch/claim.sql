@@ -304,9 +304,7 @@ queued AS MATERIALIZED (
             AND task_fits(t, @sender_no::text, @min_lease::interval, m.from_segments, m.rival_room, sqlc.narg(retry_max_wait)::interval)
             AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
             AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
-            AND NOT (m.has_disabled_users AND EXISTS (
-                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
-            ))
+            AND NOT (m.has_disabled_users AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled))
             AND (NOT @is_tight::boolean OR coalesce(z.segments <= sqlc.narg(segments_left)::bigint, true)
                 AND (sqlc.narg(sims_at)::timestamptz IS NULL OR sims_fit(@sender_id, t.recipient, z.segments, sqlc.narg(sims_at))))
         ORDER BY t.lane, t.rank
@@ -330,9 +328,7 @@ due AS MATERIALIZED (
             AND task_fits(t, @sender_no::text, @min_lease::interval, m.from_segments, m.rival_room, sqlc.narg(retry_max_wait)::interval)
             AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
             AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
-            AND NOT (m.has_disabled_users AND EXISTS (
-                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
-            ))
+            AND NOT (m.has_disabled_users AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled))
             AND (NOT @is_tight::boolean OR coalesce(z.segments <= sqlc.narg(segments_left)::bigint, true)
                 AND (sqlc.narg(sims_at)::timestamptz IS NULL OR sims_fit(@sender_id, t.recipient, z.segments, sqlc.narg(sims_at))))
         ORDER BY t.due_at, t.priority
@@ -350,7 +346,10 @@ ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 -- number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
 -- returned: TaskOffer orders them by rank, and has already returned the first of them.
 -- name: TaskFlows :many
-WITH asked AS MATERIALIZED (
+WITH stopped AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE NOT b.is_settled AND b.status IN ('paused', 'cancelled')
+),
+asked AS MATERIALIZED (
     SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@lanes::integer[]) AS lane, unnest(@company_ids::bigint[]) AS company_id,
@@ -379,10 +378,9 @@ CROSS JOIN LATERAL (
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
         AND task_fits(t, @sender_no::text, @min_lease::interval, m.from_segments, m.rival_room, sqlc.narg(retry_max_wait)::interval)
+        AND (t.batch_id IS NULL OR t.batch_id NOT IN (SELECT b.id FROM stopped b))
         AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
-        AND NOT (m.has_disabled_users AND EXISTS (
-            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
-        ))
+        AND NOT (m.has_disabled_users AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled))
         AND (NOT @is_tight::boolean OR coalesce(z.segments <= sqlc.narg(segments_left)::bigint, true)
             AND (sqlc.narg(sims_at)::timestamptz IS NULL OR sims_fit(@sender_id, t.recipient, z.segments, sqlc.narg(sims_at))))
     ORDER BY t.flow_rank, t.task_id

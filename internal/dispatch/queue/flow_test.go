@@ -373,6 +373,19 @@ func TestNoTaskHasTwoLeasesWhileFlowsTakeTurns(t *testing.T) {
 	}
 }
 
+// The tasks of a batch that was just paused are not held yet. No claim returns them, also when flows of the company take turns.
+func TestNoFlowReturnsTasksOfAPausedBatch(t *testing.T) {
+	b := apptest.New(t)
+	who := users(b, "anna")
+	b.SubmitMany("anna", 20, nil, who[0]...)
+	rowsOf(b, "list", 20, 7, "anna")
+	b.SubmitMany("anna", 20, nil, who[0]...)
+	setBatch(b, "paused")
+	if all := contents(b, "app", 10); len(all) != 40 || len(of(all, "list")) != 0 {
+		t.Errorf("claimed %v", all)
+	}
+}
+
 func taken(tasks []api.ClaimedTask) (all []string) {
 	for _, task := range tasks {
 		all = append(all, task.Content)

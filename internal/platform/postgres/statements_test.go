@@ -124,3 +124,27 @@ func TestStatementsHaveALimitedNumberOfLines(t *testing.T) {
 		}
 	}
 }
+
+// The two statements search the same tasks in two orders. A condition in one of them only would give a sender a task that it must not get.
+func TestTaskOfferAndTaskFlowsHaveTheSameConditions(t *testing.T) {
+	t.Parallel()
+	conditions := map[string][]string{} // the statements by their conditions
+	for _, s := range queries.All(t) {
+		if s.Name != "TaskOffer" && s.Name != "TaskFlows" {
+			continue
+		}
+		for _, part := range strings.Split(s.SQL, "task_fits(")[1:] {
+			text, _, _ := strings.Cut(part, "ORDER BY")
+			text = strings.Join(strings.Fields(text), " ")
+			conditions[text] = append(conditions[text], s.Name)
+		}
+	}
+	for text, names := range conditions {
+		if !slices.Equal(names, []string{"TaskOffer", "TaskOffer", "TaskFlows"}) {
+			t.Errorf("only %v have the conditions %s", names, text)
+		}
+	}
+	if len(conditions) == 0 {
+		t.Error("no statement has conditions")
+	}
+}
