@@ -707,7 +707,9 @@ func (q *Queries) BatchNextRecipients(ctx context.Context, arg BatchNextRecipien
 
 const batchPause = `-- name: BatchPause :execrows
 WITH paused AS (
-    UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = $2 AND b.status = 'running' RETURNING b.id
+    UPDATE batches b SET status = 'paused', is_held = true, is_read = b.is_read AND b.status <> 'checking'
+    WHERE b.id = $2 AND (b.status = 'running' OR b.status = 'checking' AND b.confirmed_at IS NOT NULL)
+    RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', $1::text FROM paused p
 `
@@ -717,7 +719,8 @@ type BatchPauseParams struct {
 	ID       int64
 }
 
-// BatchPause pauses a running batch, and records the user.
+// BatchPause pauses a running batch, and records the user. A batch that was confirmed and reads its tag again, can also be paused: it reads the tag from the
+// start when it is resumed.
 func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchPause, arg.Username, arg.ID)
 	if err != nil {

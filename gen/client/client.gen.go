@@ -13329,7 +13329,7 @@ type ClientInterface interface {
 
 	// PauseBatch Pause a batch
 	//
-	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later.
+	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
 	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -17933,7 +17933,7 @@ func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEdit
 
 // PauseBatch Pause a batch
 //
-// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later.
+// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
 func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -34021,7 +34021,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseBatchWithResponse Pause a batch
 	//
-	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later.
+	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -58613,7 +58613,7 @@ func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context,
 
 // PauseBatchWithResponse Pause a batch
 //
-// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later.
+// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -241,10 +241,13 @@ WITH confirmed AS (
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
 
--- BatchPause pauses a running batch, and records the user.
+-- BatchPause pauses a running batch, and records the user. A batch that was confirmed and reads its tag again, can also be paused: it reads the tag from the
+-- start when it is resumed.
 -- name: BatchPause :execrows
 WITH paused AS (
-    UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running' RETURNING b.id
+    UPDATE batches b SET status = 'paused', is_held = true, is_read = b.is_read AND b.status <> 'checking'
+    WHERE b.id = @id AND (b.status = 'running' OR b.status = 'checking' AND b.confirmed_at IS NOT NULL)
+    RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', @username::text FROM paused p;
 

@@ -330,6 +330,29 @@ func TestABatchReadsTheContactsOfItsTagAtItsStart(t *testing.T) {
 	expect(b, get(b, at), "running", "1 rows, 1 valid, 1 waiting")
 }
 
+func TestABatchIsPausedWhileItReadsItsTagAgain(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	b.PutContacts(map[string]any{"user_id": "a", "phone": "13800138000"}, map[string]any{"user_id": "b", "phone": "13800138001"})
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"a"}})
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello", "tag", "vip"))).BatchID)
+	b.Expect(409, "batch.wrong_status", "POST", at+"/pause", nil)
+	check(b)
+	get(b, at, "confirm")
+	feed(b)
+	expect(b, get(b, at), "checking", "")
+	expect(b, get(b, at, "pause"), "paused", "")
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "paused", "")
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"b"}})
+	expect(b, get(b, at, "resume"), "running", "")
+	feed(b)
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 waiting")
+}
+
 func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")

@@ -29,6 +29,7 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/quiet"
+	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -162,7 +163,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	p = batchq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
 		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
-		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test,
+		Sign: optional.NonZero(segment.Sign(r.Sign)), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
 		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
 	}

@@ -308,10 +308,7 @@ const maxSign = 20
 
 // signOf returns the signature of a row without 【】. It returns a fault if the signature is invalid.
 func signOf(cell sheet.Cell) (string, *fault.Error) {
-	sign := strings.TrimSpace(cell.Text)
-	if inner, isOpen := strings.CutPrefix(sign, "【"); isOpen {
-		sign = strings.TrimSpace(strings.TrimSuffix(inner, "】"))
-	}
+	sign := segment.Sign(cell.Text)
 	isBad := func(r rune) bool { return r < ' ' || r == '【' || r == '】' }
 	switch {
 	case cell.Lossy:

@@ -159,14 +159,15 @@ func TestTheActionsOfUsersOnABatchAreRecorded(t *testing.T) {
 
 func TestARowHasItsOwnSignature(t *testing.T) {
 	b := apptest.New(t)
-	list := "phone,sign,text\n13800138000,甲,a\n13800138001,,b\n13800138002,【乙】,【乙】c\n13800138003," + strings.Repeat("长", 21) + ",d\n13800138004,丙【,e\n13800138005,丙,【甲】f\n"
-	at := checked(b, list, "content", "{text}", "sign", "丁", "auto_confirm", "true")
+	list := "phone,sign,text\n13800138000,甲,a\n13800138001,,b\n13800138002,【乙】,【乙】c\n13800138003," + strings.Repeat("长", 21) + ",d\n13800138004,丙【,e\n13800138005,丙,【甲】f\n13800138006,\u200b戊\ufeff,g\n"
+	at := checked(b, list, "content", "{text}", "sign", " 丁\u200b", "auto_confirm", "true")
 	want := `2 +8613800138000 "a" waiting
 3 +8613800138001 "b" waiting
 4 +8613800138002 "【乙】c" waiting
 5 13800138003 "d" invalid 4: sign must have at most 20 characters
 6 13800138004 "e" invalid 4: sign contains characters that are not allowed
-7 +8613800138005 "【甲】f" waiting`
+7 +8613800138005 "【甲】f" waiting
+8 +8613800138006 "g" waiting`
 	if got := rows(b, at, ""); got != want {
 		t.Errorf("rows:\n%s\nwant\n%s", got, want)
 	}
@@ -179,7 +180,7 @@ func TestARowHasItsOwnSignature(t *testing.T) {
 	for _, claimed := range b.Claim("app", 10) {
 		texts[claimed.Content] = true
 	}
-	if got := fmt.Sprint(texts); got != "map[【丁】b:true 【丙】【甲】f:true 【乙】c:true 【甲】a:true]" {
+	if got := fmt.Sprint(texts); got != "map[【丁】b:true 【丙】【甲】f:true 【乙】c:true 【戊】g:true 【甲】a:true]" {
 		t.Error(got)
 	}
 	if got := get(b, at); got.SignColumn == nil || *got.SignColumn != "sign" {

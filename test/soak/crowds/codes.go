@@ -1,11 +1,16 @@
 package crowds
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +27,7 @@ const (
 	codesCompany = "codes"
 	codesSender  = "sender-codes"
 	codesPurpose = "login"
+	codeLength   = 10               // the longest, so that no other number in a log equals a code
 	arrivalLimit = 20 * time.Second // a person gives up if no code arrives in this time
 )
 
@@ -89,7 +95,7 @@ func (c *codes) SetUp(ctx context.Context) error {
 	if err := load.CheckCreated("route", err, made); err != nil {
 		return err
 	}
-	set, err := client.PutSettingsCategoryWithResponse(ctx, "verification", api.PutSettingsCategoryJSONRequestBody{"per_minute": 0, "unproven_per_day": 0})
+	set, err := client.PutSettingsCategoryWithResponse(ctx, "verification", api.PutSettingsCategoryJSONRequestBody{"per_minute": 0, "unproven_per_day": 0, "length": codeLength})
 	return load.CheckCreated("settings", err, set)
 }
 
@@ -112,8 +118,8 @@ func (c *codes) Run(ctx context.Context, round int) {
 	sender.Wait()
 }
 
-// digitsOf matches the code in a text.
-var digitsOf = regexp.MustCompile(`\d{6}`)
+// digitsOf matches the code in a text. A server that does not know the setting of the length yet creates codes of six digits.
+var digitsOf = regexp.MustCompile(`\d{6,10}`)
 
 // send claims messages, and gives their codes to the persons, until ctx ends.
 func (c *codes) send(ctx context.Context, rng *rand.Rand) {
@@ -354,7 +360,48 @@ func (c *codes) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, 
 	if _, err := conn.CopyFrom(ctx, pgx.Identifier{"sent_codes"}, []string{"verification_id", "task_id"}, pgx.CopyFromRows(sent)); err != nil {
 		return nil, err
 	}
-	return check.All(ctx, conn, codeInvariants)
+	all, err := check.All(ctx, conn, codeInvariants)
+	if err != nil {
+		return nil, err
+	}
+	inLogs, err := c.inLogs()
+	return append(all, inLogs), err
+}
+
+// inLogs searches the logs of the servers for codes.
+func (c *codes) inLogs() (check.Verdict, error) {
+	v := check.Verdict{Name: "no log of a server contains a code"}
+	c.mu.Lock()
+	all := map[string]bool{}
+	for _, code := range c.arrived {
+		all[code] = len(code) == codeLength
+	}
+	c.mu.Unlock()
+	for _, server := range c.stack.Servers {
+		log, err := os.Open(server.LogPath)
+		if err != nil {
+			return v, err
+		}
+		err = findCodes(log, all, func(line string) { v.Add(server.Name + ": " + line) })
+		if closed := log.Close(); err != nil || closed != nil {
+			return v, errors.Join(err, closed)
+		}
+	}
+	return v, nil
+}
+
+var numbersOf = regexp.MustCompile(`\d+`)
+
+// findCodes calls found with each line of a log that contains one of the codes.
+func findCodes(log io.Reader, codes map[string]bool, found func(line string)) error {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if slices.ContainsFunc(numbersOf.FindAllString(lines.Text(), -1), func(n string) bool { return codes[n] }) {
+			found(lines.Text())
+		}
+	}
+	return lines.Err()
 }
 
 func (c *codes) Print() {

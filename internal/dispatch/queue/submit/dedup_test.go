@@ -352,8 +352,12 @@ func TestTextThatBeginsWithItsSignatureIsNotSignedTwice(t *testing.T) {
 		"【公司】a":     {"content": "【公司】【公司】a", "sign": "公司"},
 		"【公司】b":     {"template_no": "T", "params": map[string]any{"x": "b"}},
 		"【平台】c":     {"content": "【平台】c"},
+		"【平台】j":     {"content": "\ufeff\n【平台】j"},
 		"【公司】【平台】d": {"content": "【平台】d", "sign": "公司"},
 		"【公司】e":     {"content": " 【公司】e", "sign": "公司"},
+		"【公司】g":     {"content": "g", "sign": " 公司 "},
+		"【公司】h":     {"content": "【公司】h", "sign": "\u200b公司\ufeff"},
+		"【公司】i":     {"template_no": "T", "params": map[string]any{"x": "i"}, "sign": " "},
 		"【公司】f":     {"content": "\ufeff【公司】\n\u200b【公司】f", "sign": "公司"},
 	} {
 		body["phone_number"] = apptest.Phone

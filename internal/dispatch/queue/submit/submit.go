@@ -399,9 +399,7 @@ func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin
 // complete sets the text of a task, and encrypts it if it is sensitive. The pool is found later, because the signature of a template can be the signature that the recipient's country requires.
 // Fault: request.invalid for a text that is longer than the message type allows.
 func (s *Service) complete(row *newTask, text template.Rendered) (err error) {
-	if row.Sign == "" {
-		row.Sign = text.Sign
-	}
+	row.Sign = cmp.Or(segment.Sign(row.Sign), segment.Sign(text.Sign))
 	text.Content = segment.Bare(row.Sign, text.Content) // so that the text is not signed twice
 	row.final = text
 	if strings.TrimSpace(text.Content) == "" {
