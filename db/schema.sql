@@ -8632,9 +8632,9 @@ CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notif
 
 CREATE INDEX reply_actions_counted_idx ON public.reply_actions USING btree (company_id, phone_number, created_at) WHERE (outcome = ANY (ARRAY['done'::text, 'partly'::text]));
 
-CREATE INDEX reply_actions_due_idx ON public.reply_actions USING btree (received_id) WHERE (outcome IS NULL);
-
 CREATE INDEX reply_actions_refused_idx ON public.reply_actions USING btree (company_id) WHERE (refused IS NOT NULL);
+
+CREATE INDEX reply_actions_waiting_idx ON public.reply_actions USING btree (company_id, received_id) WHERE (outcome IS NULL);
 
 CREATE INDEX reply_rules_company_idx ON public.reply_rules USING btree (company_id, sort, id);
 
