@@ -8546,6 +8546,8 @@ CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (com
 
 CREATE UNIQUE INDEX notifications_company_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key, public.dedup_key_owner(biz_task_id, submitted_by)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL) AND is_companys);
 
+CREATE INDEX notifications_company_due_idx ON public.notifications USING btree (company_id, next_run_at) WHERE (next_run_at IS NOT NULL);
+
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
 CREATE INDEX notifications_kept_idx ON public.notifications USING btree (created_at) WHERE (forgotten_at IS NULL);
@@ -8555,8 +8557,6 @@ CASE
     WHEN (biz_task_id IS NULL) THEN submitted_by
     ELSE ''::text
 END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL));
-
-CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (company_id) WHERE (next_run_at IS NOT NULL);
 
 CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint), COALESCE(sender_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
@@ -8632,9 +8632,9 @@ CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notif
 
 CREATE INDEX reply_actions_counted_idx ON public.reply_actions USING btree (company_id, phone_number, created_at) WHERE (outcome = ANY (ARRAY['done'::text, 'partly'::text]));
 
-CREATE INDEX reply_actions_due_idx ON public.reply_actions USING btree (received_id) WHERE (outcome IS NULL);
-
 CREATE INDEX reply_actions_refused_idx ON public.reply_actions USING btree (company_id) WHERE (refused IS NOT NULL);
+
+CREATE INDEX reply_actions_waiting_idx ON public.reply_actions USING btree (company_id, received_id) WHERE (outcome IS NULL);
 
 CREATE INDEX reply_rules_company_idx ON public.reply_rules USING btree (company_id, sort, id);
 

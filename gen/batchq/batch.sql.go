@@ -1452,11 +1452,12 @@ const batchesChecking = `-- name: BatchesChecking :many
 SELECT b.id FROM batches b
 LEFT JOIN uploads u ON u.id = b.upload_id
 WHERE b.status = 'checking' AND NOT b.is_settled
-ORDER BY u.size NULLS FIRST, b.id
+ORDER BY row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id), u.size NULLS FIRST, b.id
 LIMIT $1::integer
 `
 
-// BatchesChecking returns the batches whose check is running or waiting, the smallest upload first.
+// BatchesChecking returns the batches whose check is running or waiting. The companies take turns: first the smallest upload of each company, then the second of
+// each.
 func (q *Queries) BatchesChecking(ctx context.Context, maxRows int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, batchesChecking, maxRows)
 	if err != nil {
@@ -1515,14 +1516,15 @@ func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExp
 }
 
 const batchesUnsettled = `-- name: BatchesUnsettled :many
-SELECT b.id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id
+SELECT b.id, b.company_id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id
 `
 
 type BatchesUnsettledRow struct {
-	ID      int64
-	Status  string
-	IsHeld  bool
-	HasMore bool
+	ID        int64
+	CompanyID int64
+	Status    string
+	IsHeld    bool
+	HasMore   bool
 }
 
 // BatchesUnsettled returns the checked batches that a sweep still has to process. has_more: rows are left that are not tasks yet, or are not read yet.
@@ -1537,6 +1539,7 @@ func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, 
 		var i BatchesUnsettledRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.CompanyID,
 			&i.Status,
 			&i.IsHeld,
 			&i.HasMore,

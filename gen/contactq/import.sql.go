@@ -204,23 +204,28 @@ func (q *Queries) ImportHold(ctx context.Context, arg ImportHoldParams) (ImportH
 }
 
 const importIDsRunning = `-- name: ImportIDsRunning :many
-SELECT i.id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id
+SELECT i.id, i.company_id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id
 `
 
+type ImportIDsRunningRow struct {
+	ID        int64
+	CompanyID int64
+}
+
 // ImportIDsRunning returns the running imports, the oldest first.
-func (q *Queries) ImportIDsRunning(ctx context.Context) ([]int64, error) {
+func (q *Queries) ImportIDsRunning(ctx context.Context) ([]ImportIDsRunningRow, error) {
 	rows, err := q.db.Query(ctx, importIDsRunning)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []ImportIDsRunningRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i ImportIDsRunningRow
+		if err := rows.Scan(&i.ID, &i.CompanyID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -115,23 +115,32 @@ func (q *Queries) JobHold(ctx context.Context, id int64) (TaskJob, error) {
 }
 
 const jobIDsRunning = `-- name: JobIDsRunning :many
-SELECT j.id FROM task_jobs j WHERE j.status = 'running' ORDER BY j.id
+SELECT j.id, coalesce(b.company_id, 0)::bigint AS company_id
+FROM task_jobs j
+LEFT JOIN batches b ON b.id = (j.filter ->> 'batch_id')::bigint
+WHERE j.status = 'running'
+ORDER BY j.id
 `
 
-// JobIDsRunning returns the running jobs, the oldest first.
-func (q *Queries) JobIDsRunning(ctx context.Context) ([]int64, error) {
+type JobIDsRunningRow struct {
+	ID        int64
+	CompanyID int64
+}
+
+// JobIDsRunning returns the running jobs, the oldest first. company_id: the company of the batch that the filter names; 0: the filter names no batch.
+func (q *Queries) JobIDsRunning(ctx context.Context) ([]JobIDsRunningRow, error) {
 	rows, err := q.db.Query(ctx, jobIDsRunning)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []JobIDsRunningRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i JobIDsRunningRow
+		if err := rows.Scan(&i.ID, &i.CompanyID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -500,10 +500,8 @@ const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
     SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at, n.run_rendering_id, n.run_after, n.is_companys, n.changed_by
     FROM notifications n
-    WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
-        AND ($1::bigint IS NULL OR n.id = $1::bigint)
+    WHERE n.id = ANY ($1::bigint[]) AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
     ORDER BY n.next_run_at
-    LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, a.tag, d.repeat_minutes,
@@ -519,11 +517,6 @@ JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at
 `
-
-type NotificationDueParams struct {
-	ID        *int64
-	BatchSize int32
-}
 
 type NotificationDueRow struct {
 	ID             int64
@@ -550,10 +543,10 @@ type NotificationDueRow struct {
 	HasRun         bool
 }
 
-// NotificationDue locks and returns up to batch_size due notifications. id: only this notification. The statement reads no task, because the first run of a
-// notification must not wait while a partition is locked.
-func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams) ([]NotificationDueRow, error) {
-	rows, err := q.db.Query(ctx, notificationDue, arg.ID, arg.BatchSize)
+// NotificationDue locks and returns those notifications of `ids` that are due. The statement reads no task, because the first run of a notification must not wait
+// while a partition is locked.
+func (q *Queries) NotificationDue(ctx context.Context, ids []int64) ([]NotificationDueRow, error) {
+	rows, err := q.db.Query(ctx, notificationDue, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -596,13 +589,38 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 }
 
 const notificationDueIDs = `-- name: NotificationDueIDs :many
-SELECT n.id FROM notifications n
-WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
-ORDER BY n.next_run_at
+WITH RECURSIVE waiting AS (
+    (
+        SELECT n.company_id FROM notifications n
+        WHERE n.next_run_at IS NOT NULL AND now() >= (
+            SELECT d.next_run_at FROM notifications d WHERE d.next_run_at IS NOT NULL ORDER BY d.next_run_at LIMIT 1 -- by notifications_due_idx
+        )
+        ORDER BY n.company_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT o.company_id
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT n.company_id FROM notifications n WHERE n.next_run_at IS NOT NULL AND n.company_id > w.company_id ORDER BY n.company_id LIMIT 1
+    ) o
+)
+SELECT d.id
+FROM waiting w
+CROSS JOIN LATERAL (
+    SELECT n.id, n.next_run_at, row_number() OVER (ORDER BY n.next_run_at) AS turn
+    FROM notifications n
+    WHERE n.company_id = w.company_id AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+    ORDER BY n.next_run_at
+    LIMIT $1::integer
+) d
+ORDER BY d.turn, d.next_run_at, d.id
 LIMIT $1::integer
 `
 
-// NotificationDueIDs returns the ids of up to batch_size due notifications.
+// NotificationDueIDs returns the ids of up to batch_size due notifications. The companies take turns: first the oldest notification of each company, then the
+// second of each. It moves through notifications_company_due_idx from each company to the next, so its cost does not depend on the number of notifications. It
+// reads no company if no notification is due.
 func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationDueIDs, batchSize)
 	if err != nil {

@@ -20,6 +20,41 @@ func (q *Queries) ReplyActionAwaitCompany(ctx context.Context, receivedID int64)
 	return err
 }
 
+const replyActionCompanies = `-- name: ReplyActionCompanies :many
+WITH RECURSIVE waiting AS (
+    (SELECT a.company_id FROM reply_actions a WHERE a.outcome IS NULL ORDER BY a.company_id LIMIT 1)
+    UNION ALL
+    SELECT n.company_id
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT a.company_id FROM reply_actions a WHERE a.outcome IS NULL AND a.company_id > w.company_id ORDER BY a.company_id LIMIT 1
+    ) n
+)
+SELECT w.company_id::bigint AS company_id FROM waiting w ORDER BY w.company_id
+`
+
+// ReplyActionCompanies returns the companies with messages to which rules are still to be applied. It moves through reply_actions_waiting_idx from each company to
+// the next, so its cost does not depend on the number of messages.
+func (q *Queries) ReplyActionCompanies(ctx context.Context) ([]int64, error) {
+	rows, err := q.db.Query(ctx, replyActionCompanies)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var company_id int64
+		if err := rows.Scan(&company_id); err != nil {
+			return nil, err
+		}
+		items = append(items, company_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const replyActionDelete = `-- name: ReplyActionDelete :exec
 DELETE FROM reply_actions a WHERE a.received_id = $1
 `
@@ -91,22 +126,23 @@ func (q *Queries) ReplyActionPostpone(ctx context.Context, receivedID int64) err
 
 const replyActionsDue = `-- name: ReplyActionsDue :many
 SELECT a.received_id FROM reply_actions a
-WHERE a.outcome IS NULL AND a.received_id > $1
+WHERE a.outcome IS NULL AND (a.company_id, a.received_id) > ($1::bigint, $2::bigint) AND a.company_id <= $1::bigint
     AND CASE WHEN a.due_at = 'infinity' THEN NOT EXISTS (SELECT FROM companies c WHERE c.id = a.company_id AND c.status = 'off')
         ELSE is_due(a.due_at, interval '1 hour') END
-ORDER BY a.received_id
-LIMIT $2::integer
+ORDER BY a.company_id, a.received_id -- this order forces reply_actions_waiting_idx, also while statistics are stale
+LIMIT $3::integer
 `
 
 type ReplyActionsDueParams struct {
-	AfterID int64
-	MaxRows int32
+	CompanyID int64
+	AfterID   int64
+	MaxRows   int32
 }
 
-// ReplyActionsDue returns up to max_rows messages with ids greater than after_id to which rules are to be applied now, oldest first. is_due needs the longest
-// possible wait.
+// ReplyActionsDue returns up to max_rows messages of a company with ids greater than after_id to which rules are to be applied now, oldest first. is_due needs
+// the longest possible wait.
 func (q *Queries) ReplyActionsDue(ctx context.Context, arg ReplyActionsDueParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, replyActionsDue, arg.AfterID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, replyActionsDue, arg.CompanyID, arg.AfterID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -41,14 +41,15 @@ SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER
 
 -- BatchesUnsettled returns the checked batches that a sweep still has to process. has_more: rows are left that are not tasks yet, or are not read yet.
 -- name: BatchesUnsettled :many
-SELECT b.id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
+SELECT b.id, b.company_id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
 
--- BatchesChecking returns the batches whose check is running or waiting, the smallest upload first.
+-- BatchesChecking returns the batches whose check is running or waiting. The companies take turns: first the smallest upload of each company, then the second of
+-- each.
 -- name: BatchesChecking :many
 SELECT b.id FROM batches b
 LEFT JOIN uploads u ON u.id = b.upload_id
 WHERE b.status = 'checking' AND NOT b.is_settled
-ORDER BY u.size NULLS FIRST, b.id
+ORDER BY row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id), u.size NULLS FIRST, b.id
 LIMIT @max_rows::integer;
 
 -- BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.

@@ -23,7 +23,7 @@ LIMIT @page_limit::integer;
 
 -- ImportIDsRunning returns the running imports, the oldest first.
 -- name: ImportIDsRunning :many
-SELECT i.id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id;
+SELECT i.id, i.company_id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id;
 
 -- ImportGet returns a running import. It returns no row if the import has ended.
 -- name: ImportGet :one

@@ -95,9 +95,13 @@ SELECT * FROM task_jobs j WHERE j.id = @id;
 -- name: JobList :many
 SELECT * FROM task_jobs j WHERE j.id < @before_id::bigint ORDER BY j.id DESC LIMIT @page_limit::integer;
 
--- JobIDsRunning returns the running jobs, the oldest first.
+-- JobIDsRunning returns the running jobs, the oldest first. company_id: the company of the batch that the filter names; 0: the filter names no batch.
 -- name: JobIDsRunning :many
-SELECT j.id FROM task_jobs j WHERE j.status = 'running' ORDER BY j.id;
+SELECT j.id, coalesce(b.company_id, 0)::bigint AS company_id
+FROM task_jobs j
+LEFT JOIN batches b ON b.id = (j.filter ->> 'batch_id')::bigint
+WHERE j.status = 'running'
+ORDER BY j.id;
 
 -- JobHold locks a running job until the end of the transaction. Meanwhile no other server can process the job, and no user can stop it. The statement returns
 -- no row if the job has ended, or if another server is processing it.

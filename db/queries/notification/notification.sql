@@ -176,16 +176,46 @@ SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]
     run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]);
 
--- NotificationDue locks and returns up to batch_size due notifications. id: only this notification. The statement reads no task, because the first run of a
--- notification must not wait while a partition is locked.
+-- NotificationDueIDs returns the ids of up to batch_size due notifications. The companies take turns: first the oldest notification of each company, then the
+-- second of each. It moves through notifications_company_due_idx from each company to the next, so its cost does not depend on the number of notifications. It
+-- reads no company if no notification is due.
+-- name: NotificationDueIDs :many
+WITH RECURSIVE waiting AS (
+    (
+        SELECT n.company_id FROM notifications n
+        WHERE n.next_run_at IS NOT NULL AND now() >= (
+            SELECT d.next_run_at FROM notifications d WHERE d.next_run_at IS NOT NULL ORDER BY d.next_run_at LIMIT 1 -- by notifications_due_idx
+        )
+        ORDER BY n.company_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT o.company_id
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT n.company_id FROM notifications n WHERE n.next_run_at IS NOT NULL AND n.company_id > w.company_id ORDER BY n.company_id LIMIT 1
+    ) o
+)
+SELECT d.id
+FROM waiting w
+CROSS JOIN LATERAL (
+    SELECT n.id, n.next_run_at, row_number() OVER (ORDER BY n.next_run_at) AS turn
+    FROM notifications n
+    WHERE n.company_id = w.company_id AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+    ORDER BY n.next_run_at
+    LIMIT @batch_size::integer
+) d
+ORDER BY d.turn, d.next_run_at, d.id
+LIMIT @batch_size::integer;
+
+-- NotificationDue locks and returns those notifications of `ids` that are due. The statement reads no task, because the first run of a notification must not wait
+-- while a partition is locked.
 -- name: NotificationDue :many
 WITH due AS MATERIALIZED (
     SELECT n.*
     FROM notifications n
-    WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
-        AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
+    WHERE n.id = ANY (@ids::bigint[]) AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
     ORDER BY n.next_run_at
-    LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, a.tag, d.repeat_minutes,
@@ -222,13 +252,6 @@ CROSS JOIN LATERAL (
 ) last
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
-
--- NotificationDueIDs returns the ids of up to batch_size due notifications.
--- name: NotificationDueIDs :many
-SELECT n.id FROM notifications n
-WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
-ORDER BY n.next_run_at
-LIMIT @batch_size::integer;
 
 -- NotificationNext schedules the next run of a notification in `seconds` from now. seconds null: the notification does not run again. A run after the expiry of
 -- the notification is not scheduled. The remark of the last run is cleared.

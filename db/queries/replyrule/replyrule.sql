@@ -34,14 +34,28 @@ DELETE FROM reply_rules r WHERE r.id = @id AND (sqlc.narg(company_id)::bigint IS
 -- name: ReplyActionsPending :one
 SELECT EXISTS (SELECT FROM reply_actions a WHERE a.received_id = ANY (@ids::bigint[]) AND a.outcome IS NULL);
 
--- ReplyActionsDue returns up to max_rows messages with ids greater than after_id to which rules are to be applied now, oldest first. is_due needs the longest
--- possible wait.
+-- ReplyActionCompanies returns the companies with messages to which rules are still to be applied. It moves through reply_actions_waiting_idx from each company to
+-- the next, so its cost does not depend on the number of messages.
+-- name: ReplyActionCompanies :many
+WITH RECURSIVE waiting AS (
+    (SELECT a.company_id FROM reply_actions a WHERE a.outcome IS NULL ORDER BY a.company_id LIMIT 1)
+    UNION ALL
+    SELECT n.company_id
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT a.company_id FROM reply_actions a WHERE a.outcome IS NULL AND a.company_id > w.company_id ORDER BY a.company_id LIMIT 1
+    ) n
+)
+SELECT w.company_id::bigint AS company_id FROM waiting w ORDER BY w.company_id;
+
+-- ReplyActionsDue returns up to max_rows messages of a company with ids greater than after_id to which rules are to be applied now, oldest first. is_due needs
+-- the longest possible wait.
 -- name: ReplyActionsDue :many
 SELECT a.received_id FROM reply_actions a
-WHERE a.outcome IS NULL AND a.received_id > @after_id
+WHERE a.outcome IS NULL AND (a.company_id, a.received_id) > (@company_id::bigint, @after_id::bigint) AND a.company_id <= @company_id::bigint
     AND CASE WHEN a.due_at = 'infinity' THEN NOT EXISTS (SELECT FROM companies c WHERE c.id = a.company_id AND c.status = 'off')
         ELSE is_due(a.due_at, interval '1 hour') END
-ORDER BY a.received_id
+ORDER BY a.company_id, a.received_id -- this order forces reply_actions_waiting_idx, also while statistics are stale
 LIMIT @max_rows::integer;
 
 -- ReplyActionHold locks a message to which rules are to be applied until the end of the transaction. It returns no row if another server has locked the

@@ -25,27 +25,32 @@ const (
 	// held, or due later, do not count, because the rows behind them can possibly be sent now: progress.MaxTasks limits these tasks.
 	maxDue = 10_000
 
-	// sliceRows is the number of rows of a batch that are submitted before rows of the next batch are submitted.
+	// sliceRows is the number of rows of a company that are submitted before rows of the next company are submitted.
 	sliceRows = 10 * fedRows
 )
 
-// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns the number of submitted rows.
-// Several servers can call Feed concurrently.
+// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. The companies take turns, and so do the
+// batches of each company. Feed returns the number of submitted rows. Several servers can call Feed concurrently.
 func (s *Service) Feed(ctx context.Context) (int, error) {
 	fed, failures := 0, map[int64]error{} // first failure of each batch; the next run submits the rows of such a batch again
+	last := map[int64]int64{}             // the last batch of each company that submitted rows
 	for isIdle := false; !isIdle && ctx.Err() == nil; {
 		batches, err := s.q.BatchesUnsettled(ctx) // this query is repeated after each round, so that a long batch does not delay changes of other batches
 		if err != nil {
 			return fed, fmt.Errorf("find batches: %w", err)
 		}
 		isIdle = true
-		for _, b := range batches {
-			hasFailed := failures[b.ID] != nil
-			n, err := s.process(ctx, b, b.HasMore && !hasFailed)
+		rows := map[int64]int{} // rows of each company in this round
+		for _, b := range sweep.InTurn(batches, last, func(b batchq.BatchesUnsettledRow) (int64, int64) { return b.CompanyID, b.ID }) {
+			hasFailed, hasTurn := failures[b.ID] != nil, rows[b.CompanyID] < sliceRows
+			n, err := s.process(ctx, b, b.HasMore && !hasFailed && hasTurn)
 			if fed += n; err != nil && !hasFailed {
 				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
 			}
-			isIdle = isIdle && n < sliceRows
+			if rows[b.CompanyID] += n; n > 0 {
+				last[b.CompanyID] = b.ID
+			}
+			isIdle = isIdle && rows[b.CompanyID] < sliceRows
 		}
 	}
 	return fed, errors.Join(slices.Collect(maps.Values(failures))...)

@@ -17,6 +17,7 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -312,13 +313,9 @@ func tooManyAttributes() *fault.Error {
 // errMoved means that another server has processed the import meanwhile, or that the import has ended.
 var errMoved = errors.New("another server has continued the import, or the import has ended")
 
-// Import stores the rows of running imports until no rows are left. It stores one portion of each import in turn, and returns the number of processed rows. It
-// continues an import after the last row that another server has stored.
+// Import stores the rows of running imports until no rows are left. It stores one portion of each company in turn, and the imports of a company also take turns.
+// Import returns the number of processed rows. It continues an import after the last row that another server has stored.
 func (s *Service) Import(ctx context.Context) (int, error) {
-	ids, err := s.q.ImportIDsRunning(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("find imports: %w", err)
-	}
 	open := map[int64]*running{}
 	defer func() {
 		for _, r := range open {
@@ -327,23 +324,35 @@ func (s *Service) Import(ctx context.Context) (int, error) {
 	}()
 	total := 0
 	var failures []error
-	for len(ids) > 0 && ctx.Err() == nil {
-		var left []int64
-		for _, id := range ids {
-			if open[id] == nil {
-				open[id] = &running{id: id}
+	isOver := map[int64]bool{} // the imports of which this run stores no further portion
+	last := map[int64]int64{}  // the last import of each company that stored a portion
+	for isIdle := false; !isIdle && ctx.Err() == nil; {
+		imports, err := s.q.ImportIDsRunning(ctx) // queried in each round, so that a new import waits for one round at most
+		if err != nil {
+			return total, errors.Join(append(failures, fmt.Errorf("find imports: %w", err))...)
+		}
+		isIdle = true
+		hadTurn := map[int64]bool{} // the companies of which this round stored a portion
+		for _, i := range sweep.InTurn(imports, last, func(i contactq.ImportIDsRunningRow) (int64, int64) { return i.CompanyID, i.ID }) {
+			if isOver[i.ID] || hadTurn[i.CompanyID] {
+				continue
 			}
-			n, isOver, err := s.importPortion(ctx, open[id])
+			if open[i.ID] == nil {
+				open[i.ID] = &running{id: i.ID}
+			}
+			n, isLast, err := s.importPortion(ctx, open[i.ID])
 			total += n
-			switch {
-			case errors.Is(err, errMoved):
-			case err != nil:
-				failures = append(failures, fmt.Errorf("import %d: %w", id, err))
-			case !isOver:
-				left = append(left, id)
+			if err != nil && !errors.Is(err, errMoved) {
+				failures = append(failures, fmt.Errorf("import %d: %w", i.ID, err))
+			}
+			if isOver[i.ID] = isLast; isLast {
+				open[i.ID].close()
+				delete(open, i.ID)
+			}
+			if n > 0 {
+				last[i.CompanyID], hadTurn[i.CompanyID], isIdle = i.ID, true, false
 			}
 		}
-		ids = left
 	}
 	return total, errors.Join(failures...)
 }

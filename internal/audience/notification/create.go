@@ -208,7 +208,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 		if err == nil {
 			made.ID, a.id = row.ID, &row.AnnouncementID
 			if !n.isOver && (n.NextRunAt == nil || !n.NextRunAt.After(time.Now())) {
-				_, err = s.run(ctx, &made.ID, 1, origin)
+				_, err = s.run(ctx, []int64{made.ID}, origin)
 			}
 			return made, err
 		}

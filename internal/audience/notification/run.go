@@ -30,14 +30,19 @@ const runBatch = 20
 // sweepOrigin is the origin of the tasks of planned notifications.
 var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
-// Run enqueues the tasks of all due notifications. Each batch of notifications is one transaction. Run returns the number of notifications; a notification to a
-// tag counts once for each portion. If a batch fails, its notifications run one by one, so that only the faulty notifications fail.
+// Run enqueues the tasks of all due notifications. Each batch of notifications is one transaction, and contains notifications of each company. Run returns the
+// number of notifications; a notification to a tag counts once for each portion. If a batch fails, its notifications run one by one, so that only the faulty
+// notifications fail.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
-		n, err := s.runInTx(ctx, nil, runBatch)
+		ids, err := s.q.NotificationDueIDs(ctx, runBatch)
+		if err != nil || len(ids) == 0 {
+			return total, postgres.Wrap("find due notifications", err, nil)
+		}
+		n, err := s.runInTx(ctx, ids)
 		if err != nil && ctx.Err() == nil && !postgres.IsUnavailable(err) {
-			n, err = s.runEach(ctx)
+			n, err = s.runEach(ctx, ids)
 		}
 		if err != nil {
 			return total, err
@@ -49,22 +54,18 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 }
 
 // runInTx calls run in a transaction.
-func (s *Service) runInTx(ctx context.Context, id *int64, limit int32) (n int, err error) {
+func (s *Service) runInTx(ctx context.Context, ids []int64) (n int, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		n, err = s.run(ctx, id, limit, sweepOrigin)
+		n, err = s.run(ctx, ids, sweepOrigin)
 		return err
 	})
 	return n, err
 }
 
 // runEach runs the due notifications of a batch one by one. A notification that cannot run fails.
-func (s *Service) runEach(ctx context.Context) (int, error) {
-	ids, err := s.q.NotificationDueIDs(ctx, runBatch)
-	if err != nil {
-		return 0, fmt.Errorf("find due notifications: %w", err)
-	}
+func (s *Service) runEach(ctx context.Context, ids []int64) (int, error) {
 	for _, id := range ids {
-		_, err := s.runInTx(ctx, &id, 1)
+		_, err := s.runInTx(ctx, []int64{id})
 		if err == nil {
 			continue
 		}
@@ -78,9 +79,9 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 	return len(ids), nil
 }
 
-// run runs up to limit due notifications, or only the notification with the given id if it is due. It uses the transaction of the caller.
-func (s *Service) run(ctx context.Context, id *int64, limit int32, origin submit.Origin) (int, error) {
-	due, err := s.q.NotificationDue(ctx, notificationq.NotificationDueParams{ID: id, BatchSize: limit})
+// run runs those of the given notifications that are due. It uses the transaction of the caller.
+func (s *Service) run(ctx context.Context, ids []int64, origin submit.Origin) (int, error) {
+	due, err := s.q.NotificationDue(ctx, ids)
 	if err != nil {
 		return 0, fmt.Errorf("find due notifications: %w", err)
 	}

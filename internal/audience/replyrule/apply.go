@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	portion     = 100            // maximum number of messages that one query finds
+	portion     = 20             // maximum number of messages of a company to which rules are applied before those of the next company
 	maxReplies  = 5              // maximum number of automatic replies of a company to the messages of a number within an hour: it also ends a loop of two programs
 	maxForwards = 60             // maximum number of messages from a number within an hour that are forwarded
 	maxAge      = 24 * time.Hour // maximum age of a message that gets an automatic reply: a phone can hand over old messages
@@ -83,39 +83,61 @@ func (set ruleSet) find(content string) *Row {
 	return nil
 }
 
-// Apply applies the rules to received messages, and returns the number of messages. The caller holds the lock of the sweep, so that the replies to a number are
-// counted exactly. Each message has its own transaction: its action and the record of the action are stored together, or neither is. If an action fails because
-// of the database, the message is tried again later, and the others continue.
+// Apply applies the rules to received messages, one portion of each company in turn, and returns the number of messages. The caller holds the lock of the sweep, so
+// that the replies to a number are counted exactly. Each message has its own transaction: its action and the record of the action are stored together, or neither
+// is. If an action fails because of the database, the message is tried again later, and the others continue.
 func (s *Service) Apply(ctx context.Context) (done int, failures error) {
-	for after := int64(0); ctx.Err() == nil; {
-		ids, err := s.q.ReplyActionsDue(ctx, replyruleq.ReplyActionsDueParams{AfterID: after, MaxRows: portion})
-		if err != nil || len(ids) == 0 {
-			return done, errors.Join(failures, postgres.Wrap("find messages for rules", err, nil))
+	after := map[int64]int64{} // the last message of each company that was tried
+	for isOver := false; !isOver && ctx.Err() == nil; {
+		companies, err := s.q.ReplyActionCompanies(ctx) // queried in each round, so that a company with few messages waits for one round at most
+		if err != nil {
+			return done, errors.Join(failures, fmt.Errorf("find companies for rules: %w", err))
 		}
-		sets := map[int64]ruleSet{}
-		for _, id := range ids {
-			after = id
-			err := s.applyOne(ctx, id, sets)
-			if err == nil {
-				done++
+		isOver = true
+		for _, company := range companies {
+			ids, err := s.q.ReplyActionsDue(ctx, replyruleq.ReplyActionsDueParams{CompanyID: company, AfterID: after[company], MaxRows: portion})
+			if err != nil {
+				return done, errors.Join(failures, fmt.Errorf("find messages for rules: %w", err))
+			}
+			if len(ids) == 0 {
 				continue
 			}
-			if ctx.Err() != nil {
-				return done, errors.Join(failures, ctx.Err())
-			}
-			postpone := s.q.ReplyActionPostpone
-			switch {
-			case errors.Is(err, errCompanyOff):
-				postpone = s.q.ReplyActionAwaitCompany
-			case !errors.Is(err, errLater):
-				failures = errors.Join(failures, fmt.Errorf("apply rules to received message %d: %w", id, err))
-			}
-			if err := postpone(ctx, id); err != nil {
-				return done, errors.Join(failures, postgres.Wrap("postpone rules", err, nil))
+			isOver, after[company] = false, ids[len(ids)-1]
+			n, failed, err := s.applyPortion(ctx, ids)
+			done, failures = done+n, errors.Join(failures, failed)
+			if err != nil {
+				return done, errors.Join(failures, err)
 			}
 		}
 	}
 	return done, errors.Join(failures, ctx.Err())
+}
+
+// applyPortion applies the rules to messages of a company, and returns the number of messages. failures contains the errors of messages that are tried again
+// later. err is not nil if the other messages cannot be tried now.
+func (s *Service) applyPortion(ctx context.Context, ids []int64) (done int, failures, err error) {
+	sets := map[int64]ruleSet{}
+	for _, id := range ids {
+		err := s.applyOne(ctx, id, sets)
+		if err == nil {
+			done++
+			continue
+		}
+		if ctx.Err() != nil {
+			return done, failures, ctx.Err()
+		}
+		postpone := s.q.ReplyActionPostpone
+		switch {
+		case errors.Is(err, errCompanyOff):
+			postpone = s.q.ReplyActionAwaitCompany
+		case !errors.Is(err, errLater):
+			failures = errors.Join(failures, fmt.Errorf("apply rules to received message %d: %w", id, err))
+		}
+		if err := postpone(ctx, id); err != nil {
+			return done, failures, fmt.Errorf("postpone rules: %w", err)
+		}
+	}
+	return done, failures, nil
 }
 
 // errLater means that an action cannot be performed yet. errCompanyOff means that it waits until its company is on.

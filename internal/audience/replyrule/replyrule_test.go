@@ -1224,3 +1224,27 @@ func TestAMessageShowsWhatItsRuleDid(t *testing.T) {
 		t.Errorf("conversation %+v", thread)
 	}
 }
+
+// The messages of a company do not delay the replies of other companies.
+func TestCompaniesWithReceivedMessagesTakeTurns(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	w.App.ReplyRules.Close() // nothing runs in the background any more
+	for _, no := range []string{"acme", "beta"} {
+		w.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no+"_sender", map[string]any{"inbox_company_no": no})
+	}
+	var all []map[string]any
+	for i := range 60 {
+		all = append(all, map[string]any{"from": person, "content": "rule of acme", "message_no": fmt.Sprint(i)})
+	}
+	hand(w.Bundle, "acme_sender", all...)
+	last := hand(w.Bundle, "beta_sender", map[string]any{"from": apptest.BetaPhone, "content": "rule of beta"})
+	if n := w.Count("SELECT count(*) FROM reply_actions a WHERE a.outcome IS NULL"); n != 61 {
+		t.Fatalf("%d messages wait", n)
+	}
+	if n, err := w.App.ReplyRules.Apply(t.Context()); n != 61 || err != nil {
+		t.Errorf("applied %d, %v", n, err)
+	}
+	if n := w.Count("SELECT count(*) FROM reply_actions a WHERE a.done_at < (SELECT b.done_at FROM reply_actions b WHERE b.received_id = $1)", last); n > 20 {
+		t.Errorf("rules were applied to %d messages of the other company first", n)
+	}
+}

@@ -209,36 +209,39 @@ func (s *Service) Stop(ctx context.Context, id int64, by string) (Row, error) {
 	return s.Get(ctx, id)
 }
 
-// Run processes the running jobs until no part is left, and returns the number of changed tasks. It processes one part of each job in turn. If a part fails
-// or needs a locked partition, the next run tries this part again.
+// Run processes the running jobs until no part is left, and returns the number of changed tasks. It processes one part of each company in turn, and the jobs of a
+// company also take turns. All jobs that are not for one batch count as one company. If a part fails or needs a locked partition, the next run tries this part
+// again.
 func (s *Service) Run(ctx context.Context) (int, error) {
-	ids, err := s.q.JobIDsRunning(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("find jobs: %w", err)
-	}
 	changed, failures := 0, map[int64]error{} // the first failure of each job
 	after := map[int64]int32{}                // the last tried part of each job
-	for _, id := range ids {
-		after[id] = -1
-	}
-	for len(ids) > 0 && ctx.Err() == nil {
-		var left []int64
-		for _, id := range ids {
-			part, n, err := s.runPart(ctx, id, after[id])
-			changed += n
-			switch {
-			case errors.Is(err, errNoPart):
-				continue
-			case err != nil && !postgres.IsLockTimeout(err) && failures[id] == nil:
-				failures[id] = fmt.Errorf("job %d: %w", id, err)
-			}
-			if part == after[id] { // no part was read
-				continue
-			}
-			after[id] = part
-			left = append(left, id)
+	isOver := map[int64]bool{}                // the jobs of which this run can process no further part
+	last := map[int64]int64{}                 // the last processed job of each company
+	for isIdle := false; !isIdle && ctx.Err() == nil; {
+		jobs, err := s.q.JobIDsRunning(ctx) // queried in each round, so that a new job waits for one round at most
+		if err != nil {
+			return changed, errors.Join(append(slices.Collect(maps.Values(failures)), fmt.Errorf("find jobs: %w", err))...)
 		}
-		ids = left
+		isIdle = true
+		hadTurn := map[int64]bool{} // the companies of which this round processed a part
+		for _, j := range sweep.InTurn(jobs, last, func(j jobq.JobIDsRunningRow) (int64, int64) { return j.CompanyID, j.ID }) {
+			if isOver[j.ID] || hadTurn[j.CompanyID] {
+				continue
+			}
+			before, isKnown := after[j.ID]
+			if !isKnown {
+				before = -1
+			}
+			part, n, err := s.runPart(ctx, j.ID, before)
+			changed += n
+			if err != nil && !errors.Is(err, errNoPart) && !postgres.IsLockTimeout(err) && failures[j.ID] == nil {
+				failures[j.ID] = fmt.Errorf("job %d: %w", j.ID, err)
+			}
+			if isOver[j.ID] = part == before; isOver[j.ID] { // no part was read
+				continue
+			}
+			after[j.ID], last[j.CompanyID], hadTurn[j.CompanyID], isIdle = part, j.ID, true, false
+		}
 	}
 	return changed, errors.Join(slices.Collect(maps.Values(failures))...)
 }

@@ -40,10 +40,6 @@ var errMoved = errors.New("another server has advanced the reconciliation, or it
 // Run processes all running reconciliations until they have ended: one portion of each reconciliation in turn. It returns the number of processed portions. A
 // reconciliation continues where another server stopped.
 func (s *Service) Run(ctx context.Context) (int, error) {
-	ids, err := s.q.ReconciliationIDsRunning(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("find reconciliations: %w", err)
-	}
 	open := map[int64]*list{}
 	defer func() {
 		for _, l := range open {
@@ -52,22 +48,28 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	}()
 	total := 0
 	var failures []error
-	for len(ids) > 0 && ctx.Err() == nil {
-		var left []int64
+	isOver := map[int64]bool{} // the reconciliations of which this run processes no further portion
+	for isIdle := false; !isIdle && ctx.Err() == nil; {
+		ids, err := s.q.ReconciliationIDsRunning(ctx) // queried in each round, so that a new reconciliation waits for one round at most
+		if err != nil {
+			return total, errors.Join(append(failures, fmt.Errorf("find reconciliations: %w", err))...)
+		}
+		isIdle = true
 		for _, id := range ids {
-			isOver, err := s.portion(ctx, id, open)
+			if isOver[id] {
+				continue
+			}
+			isLast, err := s.portion(ctx, id, open)
+			isOver[id] = isLast || err != nil
 			switch {
 			case errors.Is(err, errMoved):
 			case err != nil:
 				failures = append(failures, fmt.Errorf("reconciliation %d: %w", id, err))
 			default:
 				total++
-				if !isOver {
-					left = append(left, id)
-				}
+				isIdle = false
 			}
 		}
-		ids = left
 	}
 	return total, errors.Join(failures...)
 }

@@ -1,0 +1,60 @@
+package batch_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lksms/gen/batchq"
+	"lksms/internal/testkit/apptest"
+)
+
+// Companies take turns, also if one of them has several batches.
+func TestCompaniesWithBatchesTakeTurns(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	add := func(n int, headers ...string) int64 {
+		at := createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(n)}, headers...)
+		check(w.Bundle)
+		w.Expect(200, "", "POST", at+"/confirm", nil)
+		id, err := strconv.ParseInt(at[strings.LastIndexByte(at, '/')+1:], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	first, second, beta := add(1100, w.Acme...), add(1000, w.Acme...), add(1, w.Beta...)
+	portions := w.RecordUpdates("batches", "fed_row")
+	if _, err := w.App.Batches.Feed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Concat(slices.Repeat([]int64{first}, 10), []int64{beta}, slices.Repeat([]int64{second}, 10), []int64{first})
+	if got := portions(); !slices.Equal(got, want) {
+		t.Errorf("portions of %v, want %v", got, want)
+	}
+}
+
+func people(n int) []any {
+	var all []any
+	for i := range n {
+		all = append(all, map[string]any{"phone_number": strconv.Itoa(13800000000 + i)})
+	}
+	return all
+}
+
+// Companies also take turns when lists are checked: the small lists of a company do not delay the larger list of another company.
+func TestCompaniesWithListsToCheckTakeTurns(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	for range 5 {
+		createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(1)}, w.Acme...)
+	}
+	at := createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(10)}, w.Beta...)
+	ids, err := batchq.New(w.DB).BatchesChecking(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ids) != 2 || fmt.Sprintf("%s/%d", path, ids[1]) != at {
+		t.Errorf("batches %v are checked first, without %s", ids, at)
+	}
+}
