@@ -338,7 +338,7 @@ func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []
 
 // reportOf returns the report for the outcome of a claimed task.
 func (w *setup) reportOf(row claim.Lease, o provider.Outcome) queue.Report {
-	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo, IsHidden: true}
+	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo, InPart: o.InPart, IsHidden: true}
 	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	for name, value := range map[string]string{"provider_no": o.ProviderNo, "answer": o.Answer} {
 		if value != "" {
