@@ -4772,6 +4772,7 @@ CREATE TABLE public.deliveries (
     error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     answer text,
+    in_part boolean DEFAULT false NOT NULL,
     CONSTRAINT deliveries_error_length CHECK ((char_length(error) <= 500)),
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
@@ -4787,6 +4788,8 @@ COMMENT ON COLUMN public.deliveries.provider_no IS 'the number that the provider
 COMMENT ON COLUMN public.deliveries.error IS 'the reason why it is unknown whether the message was sent; null: the provider accepted the message';
 
 COMMENT ON COLUMN public.deliveries.answer IS 'the unchanged answer of the provider, without secrets, at most 2,000 characters; null: no answer, or the report contains it';
+
+COMMENT ON COLUMN public.deliveries.in_part IS 'the provider took only some parts of the message: the receipts of these parts do not change its outcome';
 
 ALTER TABLE public.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.deliveries_id_seq

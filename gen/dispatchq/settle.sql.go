@@ -468,10 +468,11 @@ WITH input AS MATERIALIZED (
         unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry, unnest($6::smallint[]) AS max_retry_count,
         make_interval(secs => unnest($7::double precision[])) AS retry_delay, unnest($8::jsonb[]) AS request_data,
-        nullif(left(unnest($9::text[]), 500), '') AS error_message, nullif(unnest($10::text[]), '') AS provider_no
+        nullif(left(unnest($9::text[]), 500), '') AS error_message, nullif(unnest($10::text[]), '') AS provider_no,
+        unnest($11::boolean[]) AS in_part
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no,
+    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no, i.in_part,
         CASE WHEN t.expires_at > now() AND t.expires_at <= now() + i.retry_delay THEN (t.expires_at - now()) / 2 ELSE i.retry_delay END AS retry_delay,
         t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at,
         t.lease_until, t.send_before, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
@@ -480,14 +481,14 @@ held AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, q.lease_sign_mode, q.quiet_from, q.lease_sim, q.exemption, q.taken_back_by, q.taken_back_result, q.sealed, send_before(q) AS send_before FROM queue q WHERE q.task_id = i.task_id FOR UPDATE) t
 ),
 verdict AS MATERIALIZED (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.retry_delay, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.send_before, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
-        left(CASE e.effect WHEN 'exhausted' THEN $11::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.in_part, h.retry_delay, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.send_before, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_sim, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
+        left(CASE e.effect WHEN 'exhausted' THEN $12::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
     FROM held h
     CROSS JOIN LATERAL (
         SELECT CASE
                 WHEN h.status = 2 THEN 'success' WHEN NOT h.wants_retry THEN 'failed' WHEN h.retry_count < h.max_retry_count THEN 'retry' ELSE 'exhausted'
             END AS effect,
-            CASE WHEN h.status = 2 THEN $12::text ELSE $13::text END AS message
+            CASE WHEN h.status = 2 THEN $13::text ELSE $14::text END AS message
     ) e
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.send_before <= h.at))
@@ -531,8 +532,8 @@ logged AS (
     FROM verdict v
 ),
 accepted AS (
-    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, in_part)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200), v.in_part
     FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
     WHERE n.number <> ''
 )
@@ -555,6 +556,7 @@ type TaskReportParams struct {
 	RequestData       [][]byte
 	ErrorMessages     []string
 	ProviderNos       []string
+	InParts           []bool
 	GaveUp            string
 	Sent              string
 	NotSent           string
@@ -580,6 +582,7 @@ type TaskReportRow struct {
 //
 // lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
 // number of the message, is stored, because a receipt can refer to this number. It has a line for each part of a long message.
+// in_part: the provider took only these parts.
 //
 // retry_delay_seconds: a retry that would be due only after the task has expired is due when half of the remaining time has passed.
 //
@@ -597,6 +600,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 		arg.RequestData,
 		arg.ErrorMessages,
 		arg.ProviderNos,
+		arg.InParts,
 		arg.GaveUp,
 		arg.Sent,
 		arg.NotSent,

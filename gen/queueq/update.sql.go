@@ -126,7 +126,8 @@ WITH input AS MATERIALIZED (
         unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
         unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest($4::smallint[]) AS status, nullif(left(unnest($5::text[]), 500), '') AS error_message,
-        unnest($6::jsonb[]) AS request_data, nullif(unnest($7::text[]), '') AS provider_no
+        unnest($6::jsonb[]) AS request_data, nullif(unnest($7::text[]), '') AS provider_no,
+        unnest($8::boolean[]) AS in_part
 ),
 known AS MATERIALIZED (
     -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
@@ -138,7 +139,7 @@ leases AS MATERIALIZED (
     SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY ($1::text[]) AND q.lease_until IS NOT NULL
 ),
 verdict AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.error_message, i.request_data, i.provider_no, k.company_id, k.recipient, k.batch_id, k.country_no, k.is_test,
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.error_message, i.request_data, i.provider_no, i.in_part, k.company_id, k.recipient, k.batch_id, k.country_no, k.is_test,
         CASE WHEN EXISTS (
             SELECT FROM leases l
             WHERE l.task_id = i.task_id AND l.app_id = i.app_id AND (i.lease_id IS NULL OR l.lease_id = i.lease_id)
@@ -155,8 +156,8 @@ logged AS (
     FROM verdict v
 ),
 accepted AS (
-    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, in_part)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200), v.in_part
     FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
     WHERE n.number <> '' AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
 )
@@ -171,6 +172,7 @@ type ReportsLateParams struct {
 	ErrorMessages []string
 	RequestData   [][]byte
 	ProviderNos   []string
+	InParts       []bool
 }
 
 type ReportsLateRow struct {
@@ -186,7 +188,7 @@ type ReportsLateRow struct {
 //	refused  the app never held the lease
 //
 // provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number. It has a line for each
-// part of a long message.
+// part of a long message. in_part: the provider took only these parts.
 func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]ReportsLateRow, error) {
 	rows, err := q.db.Query(ctx, reportsLate,
 		arg.TaskIds,
@@ -196,6 +198,7 @@ func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]Rep
 		arg.ErrorMessages,
 		arg.RequestData,
 		arg.ProviderNos,
+		arg.InParts,
 	)
 	if err != nil {
 		return nil, err

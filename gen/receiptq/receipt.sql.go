@@ -581,23 +581,24 @@ numbers AS MATERIALIZED (
     SELECT DISTINCT f.sender_no, f.number FROM forms f
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.number, d.task_id, d.recipient, d.lease_id, right(number_digits(d.recipient), 4) AS ending,
+    SELECT n.sender_no, n.number, d.task_id, d.recipient, d.lease_id, d.in_part, right(number_digits(d.recipient), 4) AS ending,
         EXISTS (
             SELECT FROM deliveries p WHERE p.task_id = d.task_id AND p.lease_id = d.lease_id AND p.provider_no <> n.number
         ) AS is_part
     FROM numbers n
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-        SELECT o.task_id, o.recipient, o.lease_id FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.number OFFSET 0
+        SELECT o.task_id, o.recipient, o.lease_id, o.in_part FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.number OFFSET 0
     ) d
 ),
 found AS MATERIALIZED (
-    SELECT f.id, f.is_other, s.number, s.task_id, s.recipient, s.lease_id, s.ending, s.is_part
+    SELECT f.id, f.is_other, s.number, s.task_id, s.recipient, s.lease_id, s.ending, s.is_part, s.in_part
     FROM forms f
     JOIN sent s ON s.sender_no = f.sender_no AND s.number = f.number
 )
 SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(f.task_id, '')::text AS task_id, coalesce(f.recipient, '')::text AS sent_to,
-    f.lease_id, coalesce(f.is_part, false)::boolean AS is_part, coalesce(f.number, '')::text AS number, coalesce(f.is_other, false)::boolean AS is_other
+    f.lease_id, coalesce(f.is_part, false)::boolean AS is_part, coalesce(f.number, '')::text AS number, coalesce(f.is_other, false)::boolean AS is_other,
+    coalesce(f.in_part, false)::boolean AS in_part
 FROM held h
 LEFT JOIN found f ON f.id = h.id AND (h.recipient = '' OR f.ending = right(number_digits(h.recipient), 4))
 ORDER BY h.id, f.task_id
@@ -615,11 +616,12 @@ type ReceiptCandidatesRow struct {
 	IsPart    bool
 	Number    string
 	IsOther   bool
+	InPart    bool
 }
 
 // ReceiptCandidates locks unmatched receipts, and returns them with the messages that they can belong to. Such a message has the provider's number of the
 // receipt, and its recipient ends in the same four digits. If no message has this number, the messages with one of other_nos are returned (is_other). A receipt
-// without such a message has one row with an empty task_id. is_part: the message is a part of a long one.
+// without such a message has one row with an empty task_id. is_part: the message is a part of a long one. in_part: the provider took only some parts.
 func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]ReceiptCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, receiptCandidates, ids)
 	if err != nil {
@@ -641,6 +643,7 @@ func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]Receipt
 			&i.IsPart,
 			&i.Number,
 			&i.IsOther,
+			&i.InPart,
 		); err != nil {
 			return nil, err
 		}

@@ -64,6 +64,7 @@ WHERE t.task_id = ANY (ARRAY(SELECT h.task_id FROM held h)) AND t.lease_until IS
 --
 -- lease_id NULL: the report ends the lease that its app holds, whatever its id. The log row contains the id of the ended lease. provider_no, the provider's
 -- number of the message, is stored, because a receipt can refer to this number. It has a line for each part of a long message.
+-- in_part: the provider took only these parts.
 --
 -- retry_delay_seconds: a retry that would be due only after the task has expired is due when half of the remaining time has passed.
 --
@@ -76,10 +77,11 @@ WITH input AS MATERIALIZED (
         unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry, unnest(@max_retry_counts::smallint[]) AS max_retry_count,
         make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay, unnest(@request_data::jsonb[]) AS request_data,
-        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(unnest(@provider_nos::text[]), '') AS provider_no
+        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(unnest(@provider_nos::text[]), '') AS provider_no,
+        unnest(@in_parts::boolean[]) AS in_part
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no,
+    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no, i.in_part,
         CASE WHEN t.expires_at > now() AND t.expires_at <= now() + i.retry_delay THEN (t.expires_at - now()) / 2 ELSE i.retry_delay END AS retry_delay,
         t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at,
         t.lease_until, t.send_before, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_sim, t.lease_limit,
@@ -139,8 +141,8 @@ logged AS (
     FROM verdict v
 ),
 accepted AS (
-    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, in_part)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200), v.in_part
     FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
     WHERE n.number <> ''
 )

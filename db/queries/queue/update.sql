@@ -5,14 +5,15 @@
 --   ignored  the app held the lease before: the report is repeated or too late
 --   refused  the app never held the lease
 -- provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number. It has a line for each
--- part of a long message.
+-- part of a long message. in_part: the provider took only these parts.
 -- name: ReportsLate :many
 WITH input AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
         unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
-        unnest(@request_data::jsonb[]) AS request_data, nullif(unnest(@provider_nos::text[]), '') AS provider_no
+        unnest(@request_data::jsonb[]) AS request_data, nullif(unnest(@provider_nos::text[]), '') AS provider_no,
+        unnest(@in_parts::boolean[]) AS in_part
 ),
 known AS MATERIALIZED (
     -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
@@ -41,8 +42,8 @@ logged AS (
     FROM verdict v
 ),
 accepted AS (
-    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200)
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, in_part)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, left(n.number, 200), v.in_part
     FROM verdict v CROSS JOIN LATERAL unnest(string_to_array(v.provider_no, E'\n')) AS n (number)
     WHERE n.number <> '' AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
 )

@@ -136,6 +136,29 @@ func TestPartsOfALongMessageHaveOneOutcome(t *testing.T) {
 	}
 }
 
+// C1, C3: if the carrier takes only some parts of a long message, their receipts match, and the message remains failed.
+func TestReceiptsOfPartsDoNotChangeAFailedMessage(t *testing.T) {
+	for _, stat := range []string{simulated.Delivered, "UNDELIV"} {
+		withEachKind(t, func(t *testing.T, kind carrierKind) {
+			b, _ := apptest.NewBound(t, kind.name, simulated.Options{Answer: func(m simulated.Message) simulated.Answer {
+				if m.Nth == 3 {
+					return simulated.Answer{Status: kind.badRecipient}
+				}
+				return simulated.Answer{Receipts: []simulated.Receipt{{Stat: stat}}}
+			}}, nil)
+			id := b.Submit(ofParts(3))
+			b.AwaitStatus(id, queue.Failed)
+			awaitReceipts(t, b, "both receipts are matched", func() bool { return b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL") == 2 })
+			if task := b.Task(id); task.Delivery != nil || task.Status != api.TaskStatus(queue.Failed) {
+				t.Errorf("with receipts %s of two of three parts, the status is %d and the delivery is %v", stat, task.Status, task.Delivery)
+			}
+			if effects := b.Effects(id); len(effects) != 1 {
+				t.Errorf("the log has %q", effects)
+			}
+		})
+	}
+}
+
 // C1, C3: a carrier that asks for fewer messages gets the same message again later. Nothing fails, and the circuit breaker stays closed.
 func TestThrottledMessagesAreSentAgainMoreSlowly(t *testing.T) {
 	withEachKind(t, func(t *testing.T, kind carrierKind) {

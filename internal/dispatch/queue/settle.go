@@ -32,6 +32,7 @@ type Report struct {
 	Raw          []byte         // the request as JSON, for the log
 	MaxRetries   *int           // nil: Rules.MaxRetryCount
 	ProviderNo   string         // the provider's id of an accepted message, with one line for each part of a long message; empty: unknown
+	InPart       bool           // the provider took only the parts in ProviderNo: their receipts do not change the outcome
 	IsHidden     bool           // no text can contain the text of a sensitive message
 	Refund       bool           // for a FAILED with LeaseID: the sender gets its segments back, because the provider did not accept the message
 }
@@ -186,6 +187,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		p.RequestData = append(p.RequestData, r.Raw)
 		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(maxRetries))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
+		p.InParts = append(p.InParts, r.InPart)
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {
 		err = claim.DispatchTx(ctx, s.db, func(tx postgres.Runner, q *dispatchq.Queries) (err error) {
@@ -271,7 +273,7 @@ func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, erro
 		p.TaskIds, p.SenderNos = append(p.TaskIds, r.TaskID), append(p.SenderNos, r.SenderNo)
 		p.LeaseIds, p.Statuses = append(p.LeaseIds, r.LeaseID), append(p.Statuses, r.Status)
 		p.ErrorMessages, p.RequestData = append(p.ErrorMessages, optional.Value(r.ErrorMessage)), append(p.RequestData, r.Raw)
-		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
+		p.ProviderNos, p.InParts = append(p.ProviderNos, r.ProviderNo), append(p.InParts, r.InPart)
 	}
 	rows, err := s.inParts.ReportsLate(ctx, p)
 	if err != nil {

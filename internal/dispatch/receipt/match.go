@@ -80,7 +80,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 				}
 			}
 			for _, r := range matched {
-				if r.State == callback.OnItsWay {
+				if r.State == callback.OnItsWay || r.InPart {
 					continue
 				}
 				if r.IsPart && r.State == callback.Delivered {

@@ -125,6 +125,7 @@ func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 		r.ErrorMessages = append(r.ErrorMessages, "")
 		r.RequestData = append(r.RequestData, []byte(`{"status":2}`))
 		r.MaxRetryCounts, r.ProviderNos = append(r.MaxRetryCounts, 3), append(r.ProviderNos, "")
+		r.InParts = append(r.InParts, false)
 	}
 	return claim.Dispatch(ctx, b.DB, func(q *dispatchq.Queries) error {
 		_, err := q.TaskReport(ctx, r)

@@ -212,14 +212,14 @@ func (d *Driver[P]) send(ctx context.Context, attempts *provider.Attempts, m pro
 	for i, part := range parts {
 		a, o := d.submit(ctx, attempts, m, part, i == 0)
 		if o != nil {
-			return afterParts(*o, i, len(parts))
+			return afterParts(*o, i, len(parts), numbers)
 		}
 		d.taken.Add(1)
 		if last = a; a.number != "" {
 			numbers = append(numbers, a.number)
 		}
 		if i == 0 && len(parts) > 1 && d.tools.Rest != nil {
-			rest, stop := d.tools.Rest()
+			rest, stop := d.tools.Rest(m)
 			defer stop()
 			ctx = rest
 		}
@@ -230,9 +230,9 @@ func (d *Driver[P]) send(ctx context.Context, attempts *provider.Attempts, m pro
 // tooLong is the outcome of a message with more parts than the protocol allows.
 var tooLong = provider.Outcome{Permanent: true, Unasked: true, Code: "too_long", Error: "the text is too long for one message"}
 
-// afterParts returns the outcome of a message of which the carrier took the first parts only. The person gets these parts: another attempt would repeat them. It has no
-// numbers of parts: if all of them were delivered, the message would count as delivered.
-func afterParts(o provider.Outcome, taken, all int) provider.Outcome {
+// afterParts returns the outcome of a message of which the carrier took the first parts only. The person gets these parts: another attempt would repeat them. numbers
+// contains the numbers of these parts, because the carrier sends receipts of them.
+func afterParts(o provider.Outcome, taken, all int, numbers []string) provider.Outcome {
 	if taken == 0 {
 		return o
 	}
@@ -240,7 +240,9 @@ func afterParts(o provider.Outcome, taken, all int) provider.Outcome {
 	if o.Error != "" {
 		text += ", then: " + o.Error
 	}
-	return provider.Outcome{InPart: true, Permanent: true, Unknown: o.Unknown, Outage: o.Outage, Code: o.Code, Error: text, Answer: o.Answer}
+	return provider.Outcome{
+		InPart: true, Permanent: true, Unknown: o.Unknown, Outage: o.Outage, ProviderNo: strings.Join(numbers, "\n"), Code: o.Code, Error: text, Answer: o.Answer,
+	}
 }
 
 // submit sends a part until the carrier accepts or refuses it. A non-nil outcome means that it did not accept the part. Only the first part
