@@ -9,7 +9,7 @@ import (
 	"lksms/internal/dispatch/queue/claim"
 )
 
-// flight counts the messages that a worker sends through links. It has several batches at the same time, so that one slow answer does not keep the places of
+// flight counts the messages that a worker sends through links. It has several batches at the same time, so that one slow answer does not keep the slots of
 // the other messages empty.
 type flight struct {
 	all     sync.WaitGroup
@@ -24,8 +24,8 @@ type flight struct {
 
 func newFlight() *flight { return &flight{changed: make(chan struct{}, 1)} }
 
-// room returns how many messages can be claimed now, if limit messages can be sent at the same time. Further batches begin only when half of the places are free:
-// a claim of each free place would cost much more than the claim of a batch.
+// room returns how many messages can be claimed now, if limit messages can be sent at the same time. Further batches begin only when half of the slots are free:
+// a claim of each free slot would cost much more than the claim of a batch.
 func (f *flight) room(s *setup, limit int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -175,7 +175,7 @@ func TestClaimTakesOnlyMessagesThatAreSentAtOnce(t *testing.T) {
 }
 
 // C1: one slow answer does not stop the other messages of a window.
-func TestSlowAnswerLeavesTheOtherPlacesOfTheWindow(t *testing.T) {
+func TestSlowAnswerDoesNotStopTheWindow(t *testing.T) {
 	slow := func(m simulated.Message) simulated.Answer {
 		if m.Nth == 1 {
 			return simulated.Answer{Delay: 10 * time.Minute}
