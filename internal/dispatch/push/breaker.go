@@ -94,13 +94,12 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Pause != provider.Pause{}):
 		w.open(ctx, current, *t.failure)
 	case t.through > 0:
-		w.fruitless = 0
+		w.fruitless.Store(0)
 		if c.openings > 0 {
 			w.close(ctx, current, "")
 		}
 	case t.failure != nil:
-		w.fruitless += max(1, t.unread)
-		if c.openings > 0 || w.fruitless >= fruitlessMax {
+		if n := w.fruitless.Add(int64(max(1, t.unread))); c.openings > 0 || n >= fruitlessMax {
 			w.open(ctx, current, *t.failure)
 		}
 	case c.openings > 0:
@@ -112,7 +111,7 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 }
 
 func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcome) {
-	w.fruitless = 0
+	w.fruitless.Store(0)
 	openings, pause, isOpened, err := w.p.senders.OpenBreaker(ctx, w.breaker(current), sender.Opening{
 		Reason: cause.Code + ": " + cause.Error, DayOf: cause.Pause.DayOf, For: cause.Pause.For, First: firstPause, Longest: maxPause,
 	})

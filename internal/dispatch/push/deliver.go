@@ -47,8 +47,8 @@ const (
 
 // deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender could
 // not send. An unclear outcome is not reported, so the task is retried only after its lease expires. But if on_unclear is fail, or if the provider has a part
-// of the message, deliver reports the failure.
-func (w *worker) deliver(current *setup, rows []claim.Lease) {
+// of the message, deliver reports the failure. It calls stored after it has stored outcomes.
+func (w *worker) deliver(current *setup, rows []claim.Lease, stored func([]answer)) {
 	b, err := w.read(rows)
 	if err != nil {
 		w.p.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
@@ -78,7 +78,7 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 		b.rows, b.messages = b.rows[:1], b.messages[:1]
 	}
 	b.left = newRemaining(b)
-	left := w.send(ctx, &setup{current.row, current.driver, current.links, b.circuit}, b)
+	left := w.send(ctx, &setup{current.row, current.driver, current.links, b.circuit}, b, stored)
 	w.release(b, left)
 	w.followBatches(b, left)
 	if slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnknown }) {
@@ -175,7 +175,7 @@ type answer struct {
 }
 
 // send sends a batch, reports the outcomes and updates the circuit breaker. It returns the leases of messages without a reported outcome.
-func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unused {
+func (w *worker) send(ctx context.Context, current *setup, b batch, stored func([]answer)) []queue.Unused {
 	outcomes := make(chan answer, len(b.rows))
 	var t tally
 	var latest latest
@@ -199,6 +199,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 			}
 			b.left.settled(settled)
 			w.report(current, b, settled)
+			stored(results)
 		}
 	}()
 	rests, cut := context.WithCancel(w.p.sending)
@@ -207,8 +208,13 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 		go w.renew(rests, b.left, cut)
 	}
 	recheck := newRecheck(w, b, rests)
-	w.recheck.Store(recheck)
+	for _, row := range b.rows {
+		w.rechecks.Store(row.LeaseID, recheck)
+	}
 	current.driver.Send(ctx, b.messages, func(i int, o provider.Outcome) { outcomes <- answer{i, o} })
+	for _, row := range b.rows {
+		w.rechecks.Delete(row.LeaseID)
+	}
 	cut()
 	close(outcomes)
 	<-reported

@@ -174,6 +174,24 @@ func TestClaimTakesOnlyMessagesThatAreSentAtOnce(t *testing.T) {
 	}
 }
 
+// C1: one slow answer does not stop the other messages of a window.
+func TestSlowAnswerDoesNotStopTheWindow(t *testing.T) {
+	slow := func(m simulated.Message) simulated.Answer {
+		if m.Nth == 1 {
+			return simulated.Answer{Delay: 10 * time.Minute}
+		}
+		return simulated.Answer{}
+	}
+	b, c := newAnswering(t, slow, map[string]any{"window": 100, "response_seconds": 600})
+	b.Expect(200, "", "PATCH", bound, map[string]any{"lease_seconds": 1200})
+	b.SubmitMany("x", 200, nil)
+	apptest.Eventually(t, "all messages but the slow one are sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 199 })
+	if n := b.Count("SELECT count(*) FROM tasks WHERE status = 1"); n != 1 || len(c.Seen()) != 200 {
+		t.Errorf("%d messages are leased, and the carrier got %d, want 1 and 200", n, len(c.Seen()))
+	}
+	c.Cut()
+}
+
 // C1: only trouble with the link ends with a bind. Otherwise a probe ends it.
 func TestABindClosesTheBreakerOnlyAfterTroubleOfLinks(t *testing.T) {
 	b, c := newAnswering(t, func(simulated.Message) simulated.Answer { return simulated.Answer{Status: uint32(smpp.RInvSrcAdr)} }, nil)

@@ -169,7 +169,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 		enabled[row.SenderNo] = true
 		w, known := driven[row.SenderNo]
 		if !known {
-			w = &worker{p: p, senderNo: row.SenderNo}
+			w = &worker{p: p, senderNo: row.SenderNo, flight: newFlight()}
 			driven[row.SenderNo] = w
 		}
 		current := w.setup.Load()
@@ -201,15 +201,16 @@ type worker struct {
 	p        *Pusher
 	senderNo string
 	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
-	recheck  atomic.Pointer[recheck]    // check of the batch that is being sent
+	rechecks sync.Map                   // the *recheck of each message that is being sent, by its lease
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
+	flight   *flight                    // messages that are being sent through links
 
 	preparing sync.Mutex
 	prepared  *setup // the last prepared setup; nil: the sender is not driven now. Guarded by preparing
 	links     *links // the links of the last driver with links. Guarded by preparing
 	config    []byte // the configuration of the last driver. Guarded by preparing
 
-	fruitless int // consecutive failed batches, counted as in fruitlessMax; only run uses this field
+	fruitless atomic.Int64 // consecutive failed batches, counted as in fruitlessMax
 }
 
 // setup is one version of a sender, with its driver and circuit breaker.
@@ -240,12 +241,12 @@ func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 	if err == nil {
 		prepared.driver, err = driver.New(row.Kind, opened.Driver, provider.Tools{
 			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
-			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.recheck.Load().mayBegin(ctx, m) },
+			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.recheckOf(m).mayBegin(ctx, m) },
 			Take: func(ctx context.Context, in provider.Incoming) error {
 				return p.receipts.TakeLinked(ctx, row.SenderNo, in)
 			},
-			Rest: func() (context.Context, context.CancelFunc) {
-				return context.WithTimeout(w.recheck.Load().rests, maxRest)
+			Rest: func(m provider.Message) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(w.recheckOf(m).rests, maxRest)
 			},
 		})
 	}
@@ -303,6 +304,7 @@ func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m provid
 
 func (w *worker) run() {
 	defer func() { w.closeLinks().close() }()
+	defer w.flight.all.Wait()
 	for w.p.claiming.Err() == nil {
 		current := w.setup.Load()
 		if current == nil || current.driver == nil {
@@ -325,7 +327,11 @@ func (w *worker) run() {
 			w.p.sleep(min(pause, time.Second))
 			continue
 		}
-		limit := current.maxClaim()
+		limit := w.flight.room(current, current.maxClaim())
+		if limit == 0 {
+			w.flight.await(w.p.claiming)
+			continue
+		}
 		if current.circuit.openings > 0 {
 			limit = 1
 		}
@@ -334,8 +340,10 @@ func (w *worker) run() {
 		case err != nil:
 			w.p.log.Warn("driven sender could not claim", "sender_no", w.senderNo, "error", err)
 			w.p.sleep(maxBackoff)
+		case len(rows) > 0 && current.links != nil:
+			w.begin(current, rows)
 		case len(rows) > 0:
-			w.deliver(current, rows)
+			w.deliver(current, rows, func([]answer) {})
 		}
 	}
 }

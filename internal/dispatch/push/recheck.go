@@ -90,6 +90,12 @@ func newRecheck(w *worker, b batch, rests context.Context) *recheck { //nolint:r
 	return l
 }
 
+// recheckOf returns the check of the batch of a message that is being sent.
+func (w *worker) recheckOf(m provider.Message) *recheck {
+	l, _ := w.rechecks.Load(m.LeaseID)
+	return l.(*recheck) //nolint:forcetypeassert // send stores it before the driver gets the message
+}
+
 // mayBegin reports whether a message is allowed to be sent now.
 func (l *recheck) mayBegin(ctx context.Context, m provider.Message) bool {
 	l.mu.Lock()

@@ -219,7 +219,7 @@ func (d *Driver[P]) send(ctx context.Context, attempts *provider.Attempts, m pro
 			numbers = append(numbers, a.number)
 		}
 		if i == 0 && len(parts) > 1 && d.tools.Rest != nil {
-			rest, stop := d.tools.Rest()
+			rest, stop := d.tools.Rest(m)
 			defer stop()
 			ctx = rest
 		}

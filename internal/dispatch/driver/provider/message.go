@@ -66,7 +66,7 @@ type Tools struct {
 	Take func(ctx context.Context, in Incoming) error
 	// Rest returns the context for the rest of a message of which the provider took a part. It outlives the context of Send: the leases are renewed until Send
 	// returns. Nil: the context of Send is also the one of the rest.
-	Rest func() (context.Context, context.CancelFunc)
+	Rest func(m Message) (context.Context, context.CancelFunc)
 
 	Mask Mask // hides the secrets of the configuration
 }

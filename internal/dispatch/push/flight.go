@@ -1,0 +1,83 @@
+package push
+
+import (
+	"context"
+	"sync"
+
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/dispatch/queue/claim"
+)
+
+// flight counts the messages that a worker sends through links. It has several batches at the same time, so that one slow answer does not keep the slots of
+// the other messages empty.
+type flight struct {
+	all     sync.WaitGroup
+	changed chan struct{} // signals that room can have changed
+
+	mu       sync.Mutex
+	driver   driver.Driver // of the batches
+	batches  int
+	open     int  // claimed messages without a stored outcome
+	isFailed bool // a message was neither sent nor refused: the next batch begins after the last one has ended, and its circuit breaker decides
+}
+
+func newFlight() *flight { return &flight{changed: make(chan struct{}, 1)} }
+
+// room returns how many messages can be claimed now, if limit messages can be sent at the same time. Further batches begin only when half of the slots are free:
+// a claim of each free slot would cost much more than the claim of a batch.
+func (f *flight) room(s *setup, limit int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.batches == 0:
+		return limit
+	case f.isFailed || s.circuit.openings > 0 || s.driver != f.driver || s.row.IntervalMs > 0 || f.open > limit/2:
+		return 0
+	default:
+		return limit - f.open
+	}
+}
+
+// await waits until room can have changed, or until ctx ends.
+func (f *flight) await(ctx context.Context) {
+	select {
+	case <-f.changed:
+	case <-ctx.Done():
+	}
+}
+
+// change changes the counts.
+func (f *flight) change(change func()) {
+	f.mu.Lock()
+	change()
+	f.mu.Unlock()
+	select {
+	case f.changed <- struct{}{}:
+	default: // a signal is pending already
+	}
+}
+
+// begin delivers claimed tasks in a new batch, and does not wait for the end of the batch.
+func (w *worker) begin(current *setup, rows []claim.Lease) {
+	f, left := w.flight, len(rows)
+	f.change(func() { f.driver, f.batches, f.open = current.driver, f.batches+1, f.open+len(rows) })
+	f.all.Go(func() {
+		w.deliver(current, rows, func(outcomes []answer) {
+			left -= len(outcomes)
+			f.change(func() {
+				f.open -= len(outcomes)
+				for _, k := range outcomes {
+					f.isFailed = f.isFailed || isFailure(k.outcome)
+				}
+			})
+		})
+		f.change(func() {
+			f.batches, f.open = f.batches-1, f.open-left
+			f.isFailed = f.isFailed && f.batches > 0
+		})
+	})
+}
+
+// isFailure reports whether an outcome can open the circuit breaker.
+func isFailure(o provider.Outcome) bool { return !o.InPart && (o.Trouble || o.Outage || o.Unknown) }
