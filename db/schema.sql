@@ -5727,7 +5727,7 @@ COMMENT ON COLUMN public.notifications.deleted_at IS 'the time at which the noti
 
 COMMENT ON COLUMN public.notifications.sign IS 'the signature before the text; null: the signature of the template, or else of the sender';
 
-COMMENT ON COLUMN public.notifications.replaced_at IS 'the time at which its dedup_key was released for a later notification. The reason is that its node started again, its orbit was planned for another time, or it reached nobody and was announced again. null: not released';
+COMMENT ON COLUMN public.notifications.replaced_at IS 'the time at which its dedup_key was released for a later notification. The reason is that its task or node began again, its node got another deadline, its orbit was planned for another time, or it reached nobody and was announced again. null: not released';
 
 COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent after this time; null: the notification never expires';
 
