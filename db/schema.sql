@@ -1408,7 +1408,7 @@ BEGIN
     END IF;
     INSERT INTO facts (
         company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, accepted_at, success, failed, cancelled, delivered,
-        undelivered, submitted, reported_success, reported_failed, response_ms, segments, durations
+        undelivered, submitted, reported_success, reported_failed, unreported, response_ms, segments, durations
     )
     SELECT n.company_id, n.pool_id, n.message_type, n.country_no, n.batch_id, n.is_test, n.app_id, max(n.created_at), n.accepted_at,
         count(*) FILTER (WHERE n.outcome = 2), count(*) FILTER (WHERE n.outcome = 3), -- SUCCESS, FAILED
@@ -1416,6 +1416,7 @@ BEGIN
         count(*) FILTER (WHERE n.event IN ('receipt', 'past_receipt') AND n.effect = 'delivered'),
         count(*) FILTER (WHERE n.event IN ('receipt', 'past_receipt') AND n.effect = 'undelivered'),
         count(*) FILTER (WHERE n.event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE n.status = 2), count(*) FILTER (WHERE n.status = 3),
+        count(*) FILTER (WHERE n.event = 'recovered' AND n.effect <> 'untried'),
         coalesce(
             sum(greatest(0, extract(epoch FROM n.created_at - coalesce(n.leased_at, n.due_at)) * 1000)) FILTER (WHERE n.status IS NOT NULL), 0
         ),
@@ -1426,7 +1427,7 @@ BEGIN
         FROM added a
         LEFT JOIN unnest(accepted_ids, accepted_by, accepted_ats) AS r (task_id, app_id, accepted_at)
             ON r.task_id = a.task_id AND r.app_id = a.app_id AND a.event IN ('receipt', 'past_receipt') AND a.effect = 'delivered'
-        WHERE a.outcome IS NOT NULL OR (a.status IS NOT NULL AND a.effect = 'retry') OR a.event IN ('receipt', 'past_receipt')
+        WHERE a.outcome IS NOT NULL OR a.effect = 'retry' OR a.event IN ('receipt', 'past_receipt')
     ) n
     GROUP BY n.company_id, n.pool_id, n.message_type, n.country_no, n.batch_id, n.is_test, n.app_id, n.accepted_at, n.outcome;
     IF cardinality(listening) > 0 THEN
@@ -4003,7 +4004,8 @@ CREATE TABLE public.facts (
     batch_id bigint,
     country_no text,
     is_test boolean DEFAULT false NOT NULL,
-    accepted_at timestamp with time zone
+    accepted_at timestamp with time zone,
+    unreported bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE public.facts IS 'Counts of the changes that one statement made to tasks of the same company, pool, type, country, batch and sender. The sender holds, held or reported these tasks; or no sender does. Tests are counted separately. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds them to the totals of all consumers in the same transaction. Until then, readers add the rows to these totals. No cursor is needed: the deletion of a row consumes the row exactly once. It does not matter in which order transactions commit, or whether a dump is restored into another cluster.';
@@ -4059,6 +4061,8 @@ COMMENT ON COLUMN public.facts.country_no IS 'see messages.country_no; null: no 
 COMMENT ON COLUMN public.facts.is_test IS 'see messages.is_test';
 
 COMMENT ON COLUMN public.facts.accepted_at IS 'only for receipts of delivered messages: the minute in which their sender reported SUCCESS. null: all other rows, or no report of this sender ended the task';
+
+COMMENT ON COLUMN public.facts.unreported IS 'number of leases that ended without a report, after they were started or needed no start. It is unknown whether their messages were sent. A later report of the same lease does not change the number';
 
 CREATE VIEW public.batch_totals AS
  SELECT c.batch_id,
@@ -5726,7 +5730,7 @@ COMMENT ON COLUMN public.notifications.deleted_at IS 'the time at which the noti
 
 COMMENT ON COLUMN public.notifications.sign IS 'the signature before the text; null: the signature of the template, or else of the sender';
 
-COMMENT ON COLUMN public.notifications.replaced_at IS 'the time at which its dedup_key was released for a later notification. The reason is that its node started again, its orbit was planned for another time, or it reached nobody and was announced again. null: not released';
+COMMENT ON COLUMN public.notifications.replaced_at IS 'the time at which its dedup_key was released for a later notification. The reason is that its task or node began again, its node got another deadline, its orbit was planned for another time, or it reached nobody and was announced again. null: not released';
 
 COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent after this time; null: the notification never expires';
 
@@ -6184,7 +6188,8 @@ CREATE TABLE public.statistics_staged (
     message_type text NOT NULL,
     outcome text NOT NULL,
     waits bytea NOT NULL,
-    durations bytea NOT NULL
+    durations bytea NOT NULL,
+    unreported bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE public.statistics_staged IS 'The counts that one fold added to a minute of one company, channel, sender, message type and outcome. Written by internal/insight/statistics in the transaction of the fold. When the minute has passed, a sweep moves the row to statistics.';
@@ -6225,7 +6230,8 @@ CREATE VIEW public.recent_statistics AS
     statistics_staged.undelivered,
     statistics_staged.segments,
     statistics_staged.waits,
-    statistics_staged.durations
+    statistics_staged.durations,
+    statistics_staged.unreported
    FROM public.statistics_staged
 UNION ALL
  SELECT date_trunc('minute'::text, f.at, 'UTC'::text) AS at,
@@ -6248,10 +6254,11 @@ UNION ALL
     f.undelivered,
     f.segments,
     COALESCE(f.waits, '\x'::bytea) AS waits,
-    COALESCE(f.durations, '\x'::bytea) AS durations
+    COALESCE(f.durations, '\x'::bytea) AS durations,
+    f.unreported
    FROM (public.facts f
      LEFT JOIN public.pool_channels p ON ((p.pool_id = f.pool_id)))
-  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.reported_failed > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
+  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.reported_failed > 0) OR (f.unreported > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
 
 COMMENT ON VIEW public.recent_statistics IS 'Counts that are not in statistics yet: the rows of statistics_staged, and the facts that are not folded. A statement that reads this view and statistics counts everything once.';
 
@@ -6767,6 +6774,7 @@ CREATE TABLE public.sender_states (
     attempts_today bigint DEFAULT 0 NOT NULL,
     attempts_on date,
     failed_tasks bigint DEFAULT 0 NOT NULL,
+    unreported bigint DEFAULT 0 NOT NULL,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -6816,6 +6824,8 @@ COMMENT ON COLUMN public.sender_states.attempts_today IS 'number of leases on th
 COMMENT ON COLUMN public.sender_states.attempts_on IS 'the day that attempts_today counts, in the time zone of the sender; null: no lease yet';
 
 COMMENT ON COLUMN public.sender_states.failed_tasks IS 'number of tasks that became FAILED with the sender. The column failed also counts FAILED reports after which the task is retried';
+
+COMMENT ON COLUMN public.sender_states.unreported IS 'number of leases that ended without a report, since the upgrade that added the column; see facts.unreported';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,
@@ -7012,7 +7022,8 @@ CREATE VIEW public.sender_totals AS
     (((st.response_ms)::numeric + COALESCE(f.response_ms, (0)::numeric)))::bigint AS response_ms,
     GREATEST(st.seen_at, f.at) AS seen_at,
     GREATEST(st.sent_at, f.sent_at) AS sent_at,
-    (st.failed_tasks + COALESCE(f.failed_tasks, (0)::bigint)) AS failed_tasks
+    (st.failed_tasks + COALESCE(f.failed_tasks, (0)::bigint)) AS failed_tasks,
+    (((st.unreported)::numeric + COALESCE(f.unreported, (0)::numeric)))::bigint AS unreported
    FROM ((public.sender_states st
      JOIN public.senders s ON ((s.id = st.sender_id)))
      LEFT JOIN ( SELECT f_1.sender_no,
@@ -7022,9 +7033,10 @@ CREATE VIEW public.sender_totals AS
             sum(f_1.response_ms) AS response_ms,
             max(f_1.at) FILTER (WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0))) AS at,
             max(f_1.at) FILTER (WHERE (f_1.reported_success > 0)) AS sent_at,
-            sum(GREATEST(0, f_1.failed)) AS failed_tasks
+            sum(GREATEST(0, f_1.failed)) AS failed_tasks,
+            sum(f_1.unreported) AS unreported
            FROM public.facts f_1
-          WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0) OR (f_1.failed > 0))
+          WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0) OR (f_1.unreported > 0) OR (f_1.failed > 0))
           GROUP BY f_1.sender_no) f ON ((f.sender_no = s.sender_no)));
 
 COMMENT ON VIEW public.sender_totals IS 'The totals of each sender: sender_states plus the facts that are not folded yet. Both are read in one snapshot.';
@@ -7036,6 +7048,8 @@ COMMENT ON COLUMN public.sender_totals.seen_at IS 'the last poll, claim or repor
 COMMENT ON COLUMN public.sender_totals.sent_at IS 'the time of the last reported SUCCESS; null: never';
 
 COMMENT ON COLUMN public.sender_totals.failed_tasks IS 'tasks that became FAILED with the sender';
+
+COMMENT ON COLUMN public.sender_totals.unreported IS 'number of leases that ended without a report; see facts.unreported';
 
 ALTER TABLE public.senders ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.senders_id_seq
@@ -7292,6 +7306,7 @@ CREATE TABLE public.statistics (
     segments bigint NOT NULL,
     waits bytea NOT NULL,
     durations bytea NOT NULL,
+    unreported bigint DEFAULT 0 NOT NULL,
     CONSTRAINT statistics_dimension_known CHECK ((dimension = ANY (ARRAY['total'::text, 'company'::text, 'channel'::text, 'sender'::text, 'message_type'::text, 'outcome'::text]))),
     CONSTRAINT statistics_step_known CHECK ((step = ANY (ARRAY['minute'::text, 'hour'::text, 'day'::text])))
 )
@@ -8949,7 +8964,7 @@ CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DE
 
 CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'alert.not_sent'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
 
-CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
+CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('4');
 
 CREATE TRIGGER inbounds_rows_bound AFTER INSERT ON public.inbounds REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 

@@ -502,25 +502,25 @@ WITH asked AS MATERIALIZED (
 ),
 recent AS MATERIALIZED (
     SELECT r.at, r.company_id, r.channel, r.sender_no, sum(r.succeeded) AS succeeded, sum(r.failed) AS failed,
-        sum(r.reported_failed) AS reported_failed
+        sum(r.reported_failed) AS reported_failed, sum(r.unreported) AS unreported
     FROM recent_statistics r
     WHERE r.at >= (SELECT min(a.begins) FROM asked a) AND r.message_type <> 'test'
     GROUP BY r.at, r.company_id, r.channel, r.sender_no
 )
 SELECT a.place::integer AS place, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed,
-    coalesce(sum(e.reported_failed), 0)::bigint AS reported_failed
+    coalesce(sum(e.reported_failed), 0)::bigint AS reported_failed, coalesce(sum(e.unreported), 0)::bigint AS unreported
 FROM asked a
 LEFT JOIN LATERAL (
-    SELECT o.succeeded, o.failed, o.reported_failed
+    SELECT o.succeeded, o.failed, o.reported_failed, o.unreported
     FROM generate_series(date_trunc('minute', a.begins, 'UTC'), now(), interval '1 minute') AS m (at)
     CROSS JOIN LATERAL (
-        SELECT s.succeeded, s.failed, s.reported_failed FROM statistics s
+        SELECT s.succeeded, s.failed, s.reported_failed, s.unreported FROM statistics s
         WHERE s.step = 'minute' AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = m.at AND s.key = a.key
         OFFSET 0 -- OFFSET 0 forces one probe of statistics_pkey for each minute. An index scan of the window would read all keys.
     ) o
     WHERE m.at >= a.begins
     UNION ALL
-    SELECT r.succeeded, r.failed, r.reported_failed FROM recent r
+    SELECT r.succeeded, r.failed, r.reported_failed, r.unreported FROM recent r
     WHERE r.at >= a.begins AND (a.company_id = 0 OR r.company_id = a.company_id)
         AND CASE a.dimension WHEN 'total' THEN true WHEN 'channel' THEN r.channel = a.key WHEN 'sender' THEN r.sender_no = a.key END
 ) e ON true
@@ -540,10 +540,11 @@ type OutcomeSumsRow struct {
 	Succeeded      int64
 	Failed         int64
 	ReportedFailed int64
+	Unreported     int64
 }
 
-// OutcomeSums returns one row for each entry of the arrays: the numbers of tasks that became SUCCESS and FAILED, and of leases that were reported FAILED. Entry
-// n of each array belongs to the same row: a company (0: all companies), a dimension, a key (empty: the total of the dimension), and the length of a window
+// OutcomeSums returns one row for each entry of the arrays: the numbers of tasks that became SUCCESS and FAILED, of leases that were reported FAILED, and of
+// leases that ended without a report. Entry n of each array belongs to the same row: a company (0: all companies), a dimension, a key (empty: the total of the dimension), and the length of a window
 // that ends now. place is the index of the entry, from 0. Tests do not count. A window begins with its first full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,
@@ -564,6 +565,7 @@ func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]Out
 			&i.Succeeded,
 			&i.Failed,
 			&i.ReportedFailed,
+			&i.Unreported,
 		); err != nil {
 			return nil, err
 		}
@@ -742,39 +744,35 @@ func (q *Queries) ReceiversFailing(ctx context.Context, afterSeconds float64) ([
 
 const senderOutcomes = `-- name: SenderOutcomes :many
 WITH minutes AS (
-    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- reads a range of statistics_pkey
+    SELECT s.key AS sender_no, s.succeeded, s.reported_failed, s.unreported FROM statistics s -- reads a range of statistics_pkey
     WHERE s.step = 'minute' AND s.company_id = 0 AND s.dimension = 'sender'
-        AND s.at >= now() - make_interval(secs => $2::double precision) AND s.at <= now()
+        AND s.at >= now() - make_interval(secs => $1::double precision) AND s.at <= now()
     UNION ALL
-    SELECT r.sender_no, r.succeeded, r.reported_failed FROM recent_statistics r
-    WHERE r.at >= now() - make_interval(secs => $2::double precision) AND r.message_type <> 'test'
+    SELECT r.sender_no, r.succeeded, r.reported_failed, r.unreported FROM recent_statistics r
+    WHERE r.at >= now() - make_interval(secs => $1::double precision) AND r.message_type <> 'test'
 )
-SELECT n.sender_no, h.channel, sum(m.succeeded + m.reported_failed)::bigint AS attempts, sum(m.reported_failed)::bigint AS failed
+SELECT n.sender_no, h.channel, sum(m.succeeded)::bigint AS succeeded, sum(m.reported_failed)::bigint AS reported_failed,
+    sum(m.unreported)::bigint AS unreported
 FROM minutes m
 JOIN senders n ON n.sender_no = m.sender_no
 JOIN channels h ON h.id = n.channel_id
 WHERE n.status = 'on'
 GROUP BY n.sender_no, h.channel
-HAVING sum(m.succeeded + m.reported_failed) >= $1::bigint
 ORDER BY n.sender_no
 `
 
-type SenderOutcomesParams struct {
-	Least         int64
-	WindowSeconds float64
-}
-
 type SenderOutcomesRow struct {
-	SenderNo string
-	Channel  string
-	Attempts int64
-	Failed   int64
+	SenderNo       string
+	Channel        string
+	Succeeded      int64
+	ReportedFailed int64
+	Unreported     int64
 }
 
-// SenderOutcomes returns the senders that are on and had at least `least` attempts within window_seconds. An attempt is a lease that ended with a report,
-// without tests. The window begins with its first full minute.
-func (q *Queries) SenderOutcomes(ctx context.Context, arg SenderOutcomesParams) ([]SenderOutcomesRow, error) {
-	rows, err := q.db.Query(ctx, senderOutcomes, arg.Least, arg.WindowSeconds)
+// SenderOutcomes returns the numbers of leases of each sender that ended within window_seconds: tasks that became SUCCESS, leases that were reported FAILED, and
+// leases that ended without a report. Tests do not count. The senders are on. The window begins with its first full minute.
+func (q *Queries) SenderOutcomes(ctx context.Context, windowSeconds float64) ([]SenderOutcomesRow, error) {
+	rows, err := q.db.Query(ctx, senderOutcomes, windowSeconds)
 	if err != nil {
 		return nil, err
 	}
@@ -785,8 +783,9 @@ func (q *Queries) SenderOutcomes(ctx context.Context, arg SenderOutcomesParams) 
 		if err := rows.Scan(
 			&i.SenderNo,
 			&i.Channel,
-			&i.Attempts,
-			&i.Failed,
+			&i.Succeeded,
+			&i.ReportedFailed,
+			&i.Unreported,
 		); err != nil {
 			return nil, err
 		}

@@ -7587,7 +7587,7 @@ type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
-	// AttemptSuccessRate The fraction of the sender's reports that are SUCCESS, from 0 to 1. FAILED reports count even if the task was retried
+	// AttemptSuccessRate The fraction of the sender's attempts that were reported as SUCCESS, from 0 to 1. An attempt is a FAILED report, even if the task was retried, a SUCCESS report, or a lease that ended without a report (`unreported`)
 	AttemptSuccessRate *float64 `json:"attempt_success_rate,omitempty"`
 
 	// Attempts The number of tasks that the sender has claimed; a task that is claimed twice counts twice
@@ -7702,8 +7702,11 @@ type Sender struct {
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
-	TotalSent int64     `json:"total_sent"`
-	UpdatedAt time.Time `json:"updated_at"`
+	TotalSent int64 `json:"total_sent"`
+
+	// Unreported The number of leases of the sender that ended without a report. Leases that had to be started and were not do not count. Leases that ended before the upgrade to the version with this field do not count
+	Unreported *int64    `json:"unreported,omitempty"`
+	UpdatedAt  time.Time `json:"updated_at"`
 
 	// Used Segments used in the current minute, hour, day and month
 	Used Used `json:"used"`
@@ -8489,6 +8492,9 @@ type StatisticsFigures struct {
 	// Undelivered Messages that were not delivered, according to receipts of providers; a later receipt can still report a delivery
 	Undelivered int64 `json:"undelivered"`
 
+	// Unreported Leases that ended without a report, so that it is unknown whether their messages were sent. Leases that had to be started and were not do not count. A later report does not change the number
+	Unreported *int64 `json:"unreported,omitempty"`
+
 	// WaitP50 The median time in seconds from the due time of a task to its first claim
 	WaitP50 *float64 `json:"wait_p50"`
 	WaitP95 *float64 `json:"wait_p95"`
@@ -8534,6 +8540,9 @@ type StatisticsPoint struct {
 
 	// Undelivered Messages that were not delivered, according to receipts of providers; a later receipt can still report a delivery
 	Undelivered int64 `json:"undelivered"`
+
+	// Unreported Leases that ended without a report, so that it is unknown whether their messages were sent. Leases that had to be started and were not do not count. A later report does not change the number
+	Unreported *int64 `json:"unreported,omitempty"`
 
 	// WaitP50 The median time in seconds from the due time of a task to its first claim
 	WaitP50 *float64 `json:"wait_p50"`
@@ -11920,10 +11929,10 @@ type ClientInterface interface {
 	// |---|---|---|---|---|
 	// | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -11951,10 +11960,10 @@ type ClientInterface interface {
 	// |---|---|---|---|---|
 	// | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -13781,13 +13790,15 @@ type ClientInterface interface {
 	// - `task_created`: notifies everybody except the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-	//   an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-	//   sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+	//   an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+	//   counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+	//   later. If there are too many orbits for the number of channels and people,
 	//   the request gets 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-	//   way.
+	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -13799,8 +13810,11 @@ type ClientInterface interface {
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
 	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-	//   `orbit_plan` creates nothing.
+	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+	//   before this start belongs to the former run, and changes nothing.
+	// - A node that begins again has a new `node_done`.
+	// - After the end, an `orbit_plan` creates nothing.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13816,13 +13830,15 @@ type ClientInterface interface {
 	// - `task_created`: notifies everybody except the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-	//   an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-	//   sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+	//   an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+	//   counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+	//   later. If there are too many orbits for the number of channels and people,
 	//   the request gets 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-	//   way.
+	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -13834,8 +13850,11 @@ type ClientInterface interface {
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
 	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-	//   `orbit_plan` creates nothing.
+	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+	//   before this start belongs to the former run, and changes nothing.
+	// - A node that begins again has a new `node_done`.
+	// - After the end, an `orbit_plan` creates nothing.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14994,10 +15013,10 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // |---|---|---|---|---|
 // | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -15035,10 +15054,10 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // |---|---|---|---|---|
 // | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -18755,13 +18774,15 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //   - `task_created`: notifies everybody except the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 //   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-//     an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-//     sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+//     an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+//     counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+//     later. If there are too many orbits for the number of channels and people,
 //     the request gets 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-//     way.
+//     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -18773,8 +18794,11 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
 //   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-//     `orbit_plan` creates nothing.
+//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+//     before this start belongs to the former run, and changes nothing.
+//   - A node that begins again has a new `node_done`.
+//   - After the end, an `orbit_plan` creates nothing.
 //
 // Takes any type of body and a specified content type.
 //
@@ -18800,13 +18824,15 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - `task_created`: notifies everybody except the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 //   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-//     an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-//     sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+//     an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+//     counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+//     later. If there are too many orbits for the number of channels and people,
 //     the request gets 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-//     way.
+//     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -18818,8 +18844,11 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
 //   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-//     `orbit_plan` creates nothing.
+//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+//     before this start belongs to the former run, and changes nothing.
+//   - A node that begins again has a new `node_done`.
+//   - After the end, an `orbit_plan` creates nothing.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -32458,10 +32487,10 @@ type ClientWithResponsesInterface interface {
 	// |---|---|---|---|---|
 	// | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -32489,10 +32518,10 @@ type ClientWithResponsesInterface interface {
 	// |---|---|---|---|---|
 	// | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 	// | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+	// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+	// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -34515,13 +34544,15 @@ type ClientWithResponsesInterface interface {
 	// - `task_created`: notifies everybody except the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-	//   an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-	//   sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+	//   an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+	//   counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+	//   later. If there are too many orbits for the number of channels and people,
 	//   the request gets 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-	//   way.
+	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -34533,8 +34564,11 @@ type ClientWithResponsesInterface interface {
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
 	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-	//   `orbit_plan` creates nothing.
+	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+	//   before this start belongs to the former run, and changes nothing.
+	// - A node that begins again has a new `node_done`.
+	// - After the end, an `orbit_plan` creates nothing.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -34550,13 +34584,15 @@ type ClientWithResponsesInterface interface {
 	// - `task_created`: notifies everybody except the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-	//   an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-	//   sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+	//   an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+	//   counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+	//   later. If there are too many orbits for the number of channels and people,
 	//   the request gets 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-	//   way.
+	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -34568,8 +34604,11 @@ type ClientWithResponsesInterface interface {
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
 	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-	//   `orbit_plan` creates nothing.
+	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+	//   before this start belongs to the former run, and changes nothing.
+	// - A node that begins again has a new `node_done`.
+	// - After the end, an `orbit_plan` creates nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -56132,10 +56171,10 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // |---|---|---|---|---|
 // | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -56169,10 +56208,10 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // |---|---|---|---|---|
 // | `wait_time` | channel | its oldest due task has waited longer than the threshold | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
 // | `queue_depth` | queue, or company | more due tasks wait than the threshold; for a company all waiting tasks count, also tasks due later | tasks | company |
-// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, reports of senders count | share from 0 to 1 | one of company, channel, sender |
+// | `failure_rate` | all, company, channel or sender | the share of failures among what ended within the window is greater than the threshold; at least 20 must have ended. Without a filter and for a company, tasks count; for a channel and a sender, attempts of senders count, as for `sender_failing` | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that has sent a message in the 24 hours before its last poll has not polled for longer than the threshold. If the rule names the sender, the app need not have sent before | seconds | channel, sender |
-// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
+// | `sender_failing` | sender | the share of failures among the sender's attempts that ended within the window is greater than the threshold; at least 20 must have ended. A FAILED report is a failure, and so is a lease that ended without a report (`unreported` of the statistics). An attempt counts even if another sender later sent the message | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below the threshold | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider that sends receipts accepted at least this many messages within the window, and sent no receipt | messages | channel, sender |
@@ -59329,13 +59368,15 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //   - `task_created`: notifies everybody except the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 //   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-//     an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-//     sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+//     an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+//     counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+//     later. If there are too many orbits for the number of channels and people,
 //     the request gets 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-//     way.
+//     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -59347,8 +59388,11 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
 //   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-//     `orbit_plan` creates nothing.
+//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+//     before this start belongs to the former run, and changes nothing.
+//   - A node that begins again has a new `node_done`.
+//   - After the end, an `orbit_plan` creates nothing.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -59370,13 +59414,15 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - `task_created`: notifies everybody except the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
 //   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are skipped. If the `in_time` of
-//     an orbit changes, its reminders move to the new time; `ended` counts the withdrawn reminders of the old time. A reminder that was already
-//     sent is sent again only if its new time is at least 15 minutes later. If there are too many orbits for the number of channels and people,
+//     an orbit changes, its reminders move to the new time, on all channels of the former plan, even if the event does not name them; `ended`
+//     counts the withdrawn reminders of the old time. A reminder that was already sent is sent again only if its new time is at least 15 minutes
+//     later. If there are too many orbits for the number of channels and people,
 //     the request gets 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
-//     way.
+//     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -59388,8 +59434,11 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
 //   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
-//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
-//     `orbit_plan` creates nothing.
+//   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
+//     before this start belongs to the former run, and changes nothing.
+//   - A node that begins again has a new `node_done`.
+//   - After the end, an `orbit_plan` creates nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

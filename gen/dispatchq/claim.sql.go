@@ -412,7 +412,7 @@ WITH me AS MATERIALIZED (
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
-        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states
+        SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks, unreported FROM sender_states
         WHERE sender_id = s.id AND in_hours(s.hours, s.time_zone, now()) AND x.is_rested AND (x.has_quota OR s.has_sims) AND x.has_funds FOR UPDATE
     ) st ON true
     WHERE s.id = $4 AND s.status = 'on'

@@ -21,7 +21,7 @@ WITH leases AS MATERIALIZED (
     WHERE s.is_paced OR s.has_sims
 ),
 states AS MATERIALIZED (
-    SELECT st.sender_id, st.next_available_at, st.last_taken, st.last_taken_at, st.balance, st.minute_used, st.hour_used, st.day_used, st.month_used, st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms, st.shared_last_turn, st.shared_next_turn, st.openings, st.rest_until, st.rest_reason, st.probe_until, st.granted, st.attempts_today, st.attempts_on, st.failed_tasks
+    SELECT st.sender_id, st.next_available_at, st.last_taken, st.last_taken_at, st.balance, st.minute_used, st.hour_used, st.day_used, st.month_used, st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms, st.shared_last_turn, st.shared_next_turn, st.openings, st.rest_until, st.rest_reason, st.probe_until, st.granted, st.attempts_today, st.attempts_on, st.failed_tasks, st.unreported
     FROM sender_states st
     WHERE st.sender_id IN (SELECT leases.sender_id FROM leases)
     ORDER BY st.sender_id

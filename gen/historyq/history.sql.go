@@ -21,7 +21,7 @@ func (q *Queries) ErasuresHold(ctx context.Context) error {
 }
 
 const factsKnow = `-- name: FactsKnow :exec
-SELECT set_config('lksms.facts_version', '3', true)
+SELECT set_config('lksms.facts_version', '4', true)
 `
 
 // FactsKnow declares, until the end of the transaction, which columns of facts this server reads. Without this declaration, the trigger facts_guard rejects the
@@ -33,7 +33,7 @@ func (q *Queries) FactsKnow(ctx context.Context) error {
 
 const factsTake = `-- name: FactsTake :many
 WITH taken AS (
-    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations, batch_id, country_no, is_test, accepted_at
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations, batch_id, country_no, is_test, accepted_at, unreported
 )
 SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
     coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test, t.accepted_at,
@@ -42,6 +42,7 @@ SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coal
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
     sum(t.success)::bigint AS success, sum(t.failed)::bigint AS failed,
     sum(t.leases)::bigint AS leases, sum(t.reported_success)::bigint AS reported_success, sum(t.reported_failed)::bigint AS reported_failed,
+    sum(t.unreported)::bigint AS unreported,
     sum(t.response_ms)::bigint AS response_ms, sum(t.submitted)::bigint AS submitted, sum(t.requeued)::bigint AS requeued,
     sum(t.cancelled)::bigint AS cancelled, sum(t.delivered)::bigint AS delivered, sum(t.undelivered)::bigint AS undelivered,
     sum(t.segments)::bigint AS segments, coalesce(string_agg(t.waits, ''), '')::bytea AS waits,
@@ -74,6 +75,7 @@ type FactsTakeRow struct {
 	Leases          int64
 	ReportedSuccess int64
 	ReportedFailed  int64
+	Unreported      int64
 	ResponseMs      int64
 	Submitted       int64
 	Requeued        int64
@@ -121,6 +123,7 @@ func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow,
 			&i.Leases,
 			&i.ReportedSuccess,
 			&i.ReportedFailed,
+			&i.Unreported,
 			&i.ResponseMs,
 			&i.Submitted,
 			&i.Requeued,

@@ -132,6 +132,26 @@ func (q *Queries) BusinessEndsDeleteUnused(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const businessKeysReplace = `-- name: BusinessKeysReplace :exec
+UPDATE notifications n SET replaced_at = now()
+WHERE n.company_id = $1 AND n.biz_task_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+    AND CASE WHEN $3::bigint IS NULL THEN n.biz_type IN (1, 2, 3, 4) -- node done, orbit reminder, task finished, task abnormal
+        ELSE n.biz_type = 1 AND n.biz_id = $3::bigint END
+`
+
+type BusinessKeysReplaceParams struct {
+	CompanyID int64
+	TaskID    *int64
+	NodeID    *int64
+}
+
+// BusinessKeysReplace releases the dedup keys of a business task that begins again, so that its events can use the same keys: those of done nodes, reminders of
+// orbits, and ends of the task. node_id: only this node begins again, and only its key of a done node is released.
+func (q *Queries) BusinessKeysReplace(ctx context.Context, arg BusinessKeysReplaceParams) error {
+	_, err := q.db.Exec(ctx, businessKeysReplace, arg.CompanyID, arg.TaskID, arg.NodeID)
+	return err
+}
+
 const businessLock = `-- name: BusinessLock :one
 SELECT l.slot FROM business_locks l
 WHERE l.slot = hashtextextended($1::bigint || ' ' || $2::bigint, 0) & 255
@@ -150,6 +170,28 @@ func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int
 	var slot int16
 	err := row.Scan(&slot)
 	return slot, err
+}
+
+const businessTaskBegan = `-- name: BusinessTaskBegan :one
+SELECT coalesce(CASE WHEN bool_or(n.biz_type IN (3, 4) AND n.replaced_at IS NOT NULL) THEN -- task finished, task abnormal
+        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at) -- node timeout
+    END, 'epoch')::timestamptz AS began_at
+FROM notifications n
+WHERE n.company_id = $1 AND n.biz_task_id = $2 AND n.deleted_at IS NULL
+`
+
+type BusinessTaskBeganParams struct {
+	CompanyID int64
+	TaskID    *int64
+}
+
+// BusinessTaskBegan returns the latest start time of the nodes of a business task that began again after its end. It returns epoch if the task did not begin
+// again, or if its starts had no time.
+func (q *Queries) BusinessTaskBegan(ctx context.Context, arg BusinessTaskBeganParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, businessTaskBegan, arg.CompanyID, arg.TaskID)
+	var began_at time.Time
+	err := row.Scan(&began_at)
+	return began_at, err
 }
 
 const companyTemplateDelete = `-- name: CompanyTemplateDelete :execrows
@@ -334,6 +376,75 @@ func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (N
 	var i NodeRemindersRow
 	err := row.Scan(&i.HasAny, &i.StartedAt)
 	return i, err
+}
+
+const nodeRemindersMoved = `-- name: NodeRemindersMoved :many
+WITH reminders AS MATERIALIZED (
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at, n.run_rendering_id, n.run_after, n.is_companys, n.changed_by
+    FROM notifications n
+    WHERE n.company_id = $2 AND n.biz_type = 5 AND n.biz_id = $3 AND n.biz_task_id IS NOT NULL -- node timeout, of an event
+        AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+        AND (
+            $4::timestamptz <> n.started_at
+            OR (n.own_payload ->> 'maxDuration')::bigint IS DISTINCT FROM $5::bigint
+            OR n.repeat_minutes IS DISTINCT FROM $6
+        )
+        AND coalesce(n.started_at = n.created_at OR $4::timestamptz >= n.started_at, true) -- equal: the caller gave no start time
+    ORDER BY n.id
+    FOR UPDATE OF n
+)
+SELECT r.id, c.channel, (x.status = 0)::boolean AS is_waiting
+FROM reminders r
+JOIN channels c ON c.id = r.channel_id
+CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = r.id OFFSET 0) x -- see NotificationStatuses
+WHERE x.status <> 3 OR c.channel = ANY ($1::text[]) -- 3 cancelled
+ORDER BY r.id
+`
+
+type NodeRemindersMovedParams struct {
+	Channels      []string
+	CompanyID     int64
+	NodeID        int64
+	StartedAt     *time.Time
+	MaxMinutes    int64
+	RepeatMinutes *int64
+}
+
+type NodeRemindersMovedRow struct {
+	ID        int64
+	Channel   string
+	IsWaiting bool
+}
+
+// NodeRemindersMoved locks and returns the reminders of a node if a start of the node, which has not ended, changes them: it is not earlier than their start, and
+// its start, maximum duration or interval differs. started_at null: the start has no time, and only max_minutes and repeat_minutes are compared. It returns the
+// reminders on all channels, because the deadline of the node is the same on all channels. Cancelled reminders on channels that are not in `channels` are not
+// returned. is_waiting is true if the reminder has not ended.
+func (q *Queries) NodeRemindersMoved(ctx context.Context, arg NodeRemindersMovedParams) ([]NodeRemindersMovedRow, error) {
+	rows, err := q.db.Query(ctx, nodeRemindersMoved,
+		arg.Channels,
+		arg.CompanyID,
+		arg.NodeID,
+		arg.StartedAt,
+		arg.MaxMinutes,
+		arg.RepeatMinutes,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeRemindersMovedRow
+	for rows.Next() {
+		var i NodeRemindersMovedRow
+		if err := rows.Scan(&i.ID, &i.Channel, &i.IsWaiting); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const nodeRemindersReplace = `-- name: NodeRemindersReplace :exec
@@ -1628,24 +1739,26 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 
 const orbitReminders = `-- name: OrbitReminders :many
 WITH stale AS MATERIALIZED (
-    SELECT n.id, n.expires_at, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
+    SELECT n.id, n.channel_id, n.expires_at, o.orbit_no, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
     FROM notifications n
-    JOIN (SELECT unnest($1::bigint[]) AS orbit_no, unnest($2::timestamptz[]) AS in_time) o
+    JOIN (SELECT unnest($2::bigint[]) AS orbit_no, unnest($3::timestamptz[]) AS in_time) o
         ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
-    WHERE n.company_id = $3 AND n.biz_type = 2 AND n.biz_id = $4 AND n.biz_task_id = $4 -- orbit reminder
+    WHERE n.company_id = $4 AND n.biz_type = 2 AND n.biz_id = $5 AND n.biz_task_id = $5 -- orbit reminder
         AND coalesce(n.ended_as, 3) = 3 AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL -- null: not ended, 3: cancelled
-        AND n.expires_at - $5::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
+        AND n.expires_at - $6::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
     ORDER BY n.id
     FOR UPDATE OF n
 )
-SELECT s.id, (x.status = 0)::boolean AS is_waiting
+SELECT s.id, s.orbit_no::bigint AS orbit_no, c.channel, (x.status = 0)::boolean AS is_waiting
 FROM stale s
+JOIN channels c ON c.id = s.channel_id
 CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
-WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- 0 waiting, 3 cancelled
+WHERE (x.status IN (0, 3) OR s.due_at >= s.expires_at) AND (x.status <> 3 OR c.channel = ANY ($1::text[])) -- 0 waiting, 3 cancelled
 ORDER BY s.id
 `
 
 type OrbitRemindersParams struct {
+	Channels  []string
 	OrbitNos  []int64
 	InTimes   []time.Time
 	CompanyID int64
@@ -1655,15 +1768,19 @@ type OrbitRemindersParams struct {
 
 type OrbitRemindersRow struct {
 	ID        int64
+	OrbitNo   int64
+	Channel   string
 	IsWaiting bool
 }
 
 // OrbitReminders locks and returns the reminders of a business task that a new plan of orbits changes. in_times: the new time of each orbit of orbit_nos.
 // is_waiting is true if a person has not been reminded yet. A reminder is returned if the time of its orbit in the new plan differs. A cancelled reminder is
 // also returned, because the plan is new. A sent reminder is returned only if its new due time is at or after its expiry, so that people are reminded of the
-// new time. life: the time from the due time of a reminder to its expiry. The old time of the orbit is therefore expires_at - life + remainMin.
+// new time. life: the time from the due time of a reminder to its expiry. The old time of the orbit is therefore expires_at - life + remainMin. The statement
+// returns reminders on all channels, because the time of the orbit is the same on all channels. A cancelled reminder is returned only if its channel is in `channels`.
 func (q *Queries) OrbitReminders(ctx context.Context, arg OrbitRemindersParams) ([]OrbitRemindersRow, error) {
 	rows, err := q.db.Query(ctx, orbitReminders,
+		arg.Channels,
 		arg.OrbitNos,
 		arg.InTimes,
 		arg.CompanyID,
@@ -1677,7 +1794,12 @@ func (q *Queries) OrbitReminders(ctx context.Context, arg OrbitRemindersParams) 
 	var items []OrbitRemindersRow
 	for rows.Next() {
 		var i OrbitRemindersRow
-		if err := rows.Scan(&i.ID, &i.IsWaiting); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrbitNo,
+			&i.Channel,
+			&i.IsWaiting,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -637,7 +637,7 @@ SELECT
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
-    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
+    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.unreported, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND links_are_bound(s.id, s.kind)
         AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
@@ -721,6 +721,7 @@ type SenderListRow struct {
 	Attempts        int64
 	Succeeded       int64
 	Failed          int64
+	Unreported      int64
 	FailedTasks     int64
 	ResponseMs      int64
 	Openings        int64
@@ -792,6 +793,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.Attempts,
 			&i.Succeeded,
 			&i.Failed,
+			&i.Unreported,
 			&i.FailedTasks,
 			&i.ResponseMs,
 			&i.Openings,
@@ -848,14 +850,16 @@ func (q *Queries) SenderRegister(ctx context.Context, senderNo string) error {
 const senderTotalsAdd = `-- name: SenderTotalsAdd :exec
 WITH sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
-        sum(f.reported_failed)::bigint AS reported_failed, sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
+        sum(f.reported_failed)::bigint AS reported_failed, sum(f.unreported)::bigint AS unreported,
+        sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
         max(f.at) FILTER (WHERE f.leases > 0 OR f.reported_success > 0 OR f.reported_failed > 0) AS at,
         max(f.at) FILTER (WHERE f.reported_success > 0) AS sent_at,
         max((f.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE f.leases > 0) AS leased_on
     FROM (
         SELECT unnest($1::text[]) AS sender_no, unnest($2::bigint[]) AS leases,
             unnest($3::bigint[]) AS reported_success, unnest($4::bigint[]) AS reported_failed,
-            unnest($5::bigint[]) AS failed_tasks, unnest($6::bigint[]) AS response_ms, unnest($7::timestamptz[]) AS at
+            unnest($5::bigint[]) AS unreported, unnest($6::bigint[]) AS failed_tasks,
+            unnest($7::bigint[]) AS response_ms, unnest($8::timestamptz[]) AS at
     ) f
     JOIN senders s ON s.sender_no = f.sender_no
     GROUP BY s.id
@@ -868,7 +872,7 @@ locked AS MATERIALIZED (
 )
 UPDATE sender_states st
 SET attempts = st.attempts + g.leases, succeeded = st.succeeded + g.reported_success, failed = st.failed + g.reported_failed,
-    failed_tasks = st.failed_tasks + g.failed_tasks,
+    unreported = st.unreported + g.unreported, failed_tasks = st.failed_tasks + g.failed_tasks,
     attempts_on = greatest(st.attempts_on, g.leased_on),
     attempts_today = g.leases + CASE WHEN g.leased_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
     response_ms = st.response_ms + g.response_ms,
@@ -884,6 +888,7 @@ type SenderTotalsAddParams struct {
 	Leases          []int64
 	ReportedSuccess []int64
 	ReportedFailed  []int64
+	Unreported      []int64
 	FailedTasks     []int64
 	ResponseMs      []int64
 	Ats             []time.Time
@@ -897,6 +902,7 @@ func (q *Queries) SenderTotalsAdd(ctx context.Context, arg SenderTotalsAddParams
 		arg.Leases,
 		arg.ReportedSuccess,
 		arg.ReportedFailed,
+		arg.Unreported,
 		arg.FailedTasks,
 		arg.ResponseMs,
 		arg.Ats,
@@ -1003,7 +1009,7 @@ thresholds_logged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
     SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $26::text
     FROM changed c
-    CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
+    CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks, unreported FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
 ),
 interval_applied AS (

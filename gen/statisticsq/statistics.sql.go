@@ -12,17 +12,17 @@ import (
 
 const statisticsAdd = `-- name: StatisticsAdd :exec
 INSERT INTO statistics AS s (
-    step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered,
+    step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, unreported, cancelled, delivered, undelivered,
     segments, waits, durations
 )
 SELECT unnest($1::text[]), unnest($2::bigint[]), unnest($3::text[]), unnest($4::timestamptz[]), unnest($5::text[]),
     unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]),
-    unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]), unnest($13::bigint[]),
-    unnest($14::bigint[]), unnest($15::bigint[]), unnest($16::bytea[]), unnest($17::bytea[])
+    unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]), unnest($13::bigint[]), unnest($14::bigint[]),
+    unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bytea[]), unnest($18::bytea[])
 ON CONFLICT (step, company_id, dimension, at, key) DO UPDATE
 SET submitted = s.submitted + excluded.submitted, requeued = s.requeued + excluded.requeued, claimed = s.claimed + excluded.claimed,
     succeeded = s.succeeded + excluded.succeeded, failed = s.failed + excluded.failed,
-    reported_failed = s.reported_failed + excluded.reported_failed, cancelled = s.cancelled + excluded.cancelled,
+    reported_failed = s.reported_failed + excluded.reported_failed, unreported = s.unreported + excluded.unreported, cancelled = s.cancelled + excluded.cancelled,
     delivered = s.delivered + excluded.delivered, undelivered = s.undelivered + excluded.undelivered,
     segments = s.segments + excluded.segments, waits = excluded.waits, durations = excluded.durations
 `
@@ -39,6 +39,7 @@ type StatisticsAddParams struct {
 	Succeeded      []int64
 	Failed         []int64
 	ReportedFailed []int64
+	Unreported     []int64
 	Cancelled      []int64
 	Delivered      []int64
 	Undelivered    []int64
@@ -61,6 +62,7 @@ func (q *Queries) StatisticsAdd(ctx context.Context, arg StatisticsAddParams) er
 		arg.Succeeded,
 		arg.Failed,
 		arg.ReportedFailed,
+		arg.Unreported,
 		arg.Cancelled,
 		arg.Delivered,
 		arg.Undelivered,
@@ -221,22 +223,22 @@ func (q *Queries) StatisticsLock(ctx context.Context) error {
 const statisticsPoints = `-- name: StatisticsPoints :many
 SELECT s.at::timestamptz AS at, s.key::text AS key, true::boolean AS is_packed, s.submitted::bigint AS submitted, s.requeued::bigint AS requeued,
     s.claimed::bigint AS claimed, s.succeeded::bigint AS succeeded, s.failed::bigint AS failed, s.reported_failed::bigint AS reported_failed,
-    s.cancelled::bigint AS cancelled, s.delivered::bigint AS delivered, s.undelivered::bigint AS undelivered, s.segments::bigint AS segments, s.waits::bytea AS waits,
-    s.durations::bytea AS durations
+    s.unreported::bigint AS unreported, s.cancelled::bigint AS cancelled, s.delivered::bigint AS delivered, s.undelivered::bigint AS undelivered,
+    s.segments::bigint AS segments, s.waits::bytea AS waits, s.durations::bytea AS durations
 FROM statistics s
 WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
     AND s.key = ANY ($6::text[])
 UNION ALL
 SELECT r.at, r.key, false, sum(r.submitted)::bigint, sum(r.requeued)::bigint, sum(r.claimed)::bigint, sum(r.succeeded)::bigint,
-    sum(r.failed)::bigint, sum(r.reported_failed)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint, sum(r.undelivered)::bigint, sum(r.segments)::bigint,
-    string_agg(r.waits, ''), string_agg(r.durations, '')
+    sum(r.failed)::bigint, sum(r.reported_failed)::bigint, sum(r.unreported)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint,
+    sum(r.undelivered)::bigint, sum(r.segments)::bigint, string_agg(r.waits, ''), string_agg(r.durations, '')
 FROM (
-    SELECT c.minute, c.company_id, c.channel, c.sender_no, c.message_type, c.outcome, c.submitted, c.requeued, c.claimed, c.succeeded, c.failed, c.reported_failed, c.cancelled, c.delivered, c.undelivered, c.segments, c.waits, c.durations, date_trunc($1::text, c.minute, CASE $1::text WHEN 'day' THEN $7::text ELSE 'UTC' END) AS at,
+    SELECT c.minute, c.company_id, c.channel, c.sender_no, c.message_type, c.outcome, c.submitted, c.requeued, c.claimed, c.succeeded, c.failed, c.reported_failed, c.unreported, c.cancelled, c.delivered, c.undelivered, c.segments, c.waits, c.durations, date_trunc($1::text, c.minute, CASE $1::text WHEN 'day' THEN $7::text ELSE 'UTC' END) AS at,
         CASE $3::text WHEN 'company' THEN c.company_id::text WHEN 'channel' THEN c.channel WHEN 'sender' THEN c.sender_no
             WHEN 'message_type' THEN c.message_type WHEN 'outcome' THEN c.outcome ELSE '' END AS key
     FROM (
         SELECT n.at AS minute, n.company_id, n.channel, n.sender_no, n.message_type, n.outcome, n.submitted, n.requeued, n.claimed,
-            n.succeeded, n.failed, n.reported_failed, n.cancelled, n.delivered, n.undelivered, n.segments, n.waits, n.durations
+            n.succeeded, n.failed, n.reported_failed, n.unreported, n.cancelled, n.delivered, n.undelivered, n.segments, n.waits, n.durations
         FROM recent_statistics n
         WHERE n.company_id = coalesce(nullif($2, 0), n.company_id) AND n.at >= $4 AND n.at < $5
             AND (n.message_type <> 'test' OR $3::text = 'message_type')
@@ -267,6 +269,7 @@ type StatisticsPointsRow struct {
 	Succeeded      int64
 	Failed         int64
 	ReportedFailed int64
+	Unreported     int64
 	Cancelled      int64
 	Delivered      int64
 	Undelivered    int64
@@ -304,6 +307,7 @@ func (q *Queries) StatisticsPoints(ctx context.Context, arg StatisticsPointsPara
 			&i.Succeeded,
 			&i.Failed,
 			&i.ReportedFailed,
+			&i.Unreported,
 			&i.Cancelled,
 			&i.Delivered,
 			&i.Undelivered,
@@ -362,13 +366,13 @@ SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
     SELECT k.key, sum(k.size)::bigint AS size
     FROM (
-        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.reported_failed + s.cancelled + s.delivered + s.undelivered AS size
+        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.reported_failed + s.unreported + s.cancelled + s.delivered + s.undelivered AS size
         FROM statistics s
         WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
         UNION ALL
         SELECT CASE $3::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
                 WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
-            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.reported_failed + r.cancelled + r.delivered + r.undelivered
+            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.reported_failed + r.unreported + r.cancelled + r.delivered + r.undelivered
         FROM recent_statistics r
         WHERE r.company_id = coalesce(nullif($2, 0), r.company_id) AND r.at >= $4 AND r.at < $5
             AND (r.message_type <> 'test' OR $3::text = 'message_type')
@@ -425,14 +429,14 @@ func (q *Queries) StatisticsSeries(ctx context.Context, arg StatisticsSeriesPara
 const statisticsStage = `-- name: StatisticsStage :exec
 
 INSERT INTO statistics_staged (
-    at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled,
+    at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, unreported, cancelled,
     delivered, undelivered, segments, waits, durations
 )
 SELECT unnest($1::timestamptz[]), unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[]),
     unnest($5::text[]), unnest($6::text[]), unnest($7::bigint[]), unnest($8::bigint[]),
-    unnest($9::bigint[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]),
-    unnest($13::bigint[]), unnest($14::bigint[]), unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bytea[]),
-    unnest($18::bytea[])
+    unnest($9::bigint[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]), unnest($13::bigint[]),
+    unnest($14::bigint[]), unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bigint[]), unnest($18::bytea[]),
+    unnest($19::bytea[])
 `
 
 type StatisticsStageParams struct {
@@ -448,6 +452,7 @@ type StatisticsStageParams struct {
 	Succeeded      []int64
 	Failed         []int64
 	ReportedFailed []int64
+	Unreported     []int64
 	Cancelled      []int64
 	Delivered      []int64
 	Undelivered    []int64
@@ -473,6 +478,7 @@ func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams
 		arg.Succeeded,
 		arg.Failed,
 		arg.ReportedFailed,
+		arg.Unreported,
 		arg.Cancelled,
 		arg.Delivered,
 		arg.Undelivered,
@@ -487,13 +493,13 @@ const statisticsTake = `-- name: StatisticsTake :many
 WITH taken AS (
     DELETE FROM statistics_staged WHERE ctid = ANY (ARRAY(
         SELECT s.ctid FROM statistics_staged s WHERE s.at < date_trunc('minute', now(), 'UTC') ORDER BY s.at LIMIT $2::integer
-    )) RETURNING at, company_id, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered, segments, channel, sender_no, message_type, outcome, waits, durations
+    )) RETURNING at, company_id, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered, segments, channel, sender_no, message_type, outcome, waits, durations, unreported
 )
 SELECT t.at AS minute, date_trunc('hour', t.at, 'UTC')::timestamptz AS hour, date_trunc('day', t.at, $1::text)::timestamptz AS day,
     t.company_id, t.channel, t.sender_no, t.message_type, t.outcome, count(*) AS taken,
     sum(t.submitted)::bigint AS submitted, sum(t.requeued)::bigint AS requeued, sum(t.claimed)::bigint AS claimed,
     sum(t.succeeded)::bigint AS succeeded, sum(t.failed)::bigint AS failed, sum(t.reported_failed)::bigint AS reported_failed,
-    sum(t.cancelled)::bigint AS cancelled,
+    sum(t.unreported)::bigint AS unreported, sum(t.cancelled)::bigint AS cancelled,
     sum(t.delivered)::bigint AS delivered, sum(t.undelivered)::bigint AS undelivered, sum(t.segments)::bigint AS segments,
     string_agg(t.waits, '')::bytea AS waits, string_agg(t.durations, '')::bytea AS durations
 FROM taken t
@@ -522,6 +528,7 @@ type StatisticsTakeRow struct {
 	Succeeded      int64
 	Failed         int64
 	ReportedFailed int64
+	Unreported     int64
 	Cancelled      int64
 	Delivered      int64
 	Undelivered    int64
@@ -557,6 +564,7 @@ func (q *Queries) StatisticsTake(ctx context.Context, arg StatisticsTakeParams) 
 			&i.Succeeded,
 			&i.Failed,
 			&i.ReportedFailed,
+			&i.Unreported,
 			&i.Cancelled,
 			&i.Delivered,
 			&i.Undelivered,

@@ -16,7 +16,7 @@ WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id
 -- FactsKnow declares, until the end of the transaction, which columns of facts this server reads. Without this declaration, the trigger facts_guard rejects the
 -- deletion of facts.
 -- name: FactsKnow :exec
-SELECT set_config('lksms.facts_version', '3', true);
+SELECT set_config('lksms.facts_version', '4', true);
 
 -- FactsTake deletes up to `portion` facts and returns their sums. The caller adds the sums to the counts of all consumers in the same transaction. If two
 -- transactions run the statement concurrently, the second waits for the rows that both read, and then skips these rows.
@@ -35,6 +35,7 @@ SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coal
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
     sum(t.success)::bigint AS success, sum(t.failed)::bigint AS failed,
     sum(t.leases)::bigint AS leases, sum(t.reported_success)::bigint AS reported_success, sum(t.reported_failed)::bigint AS reported_failed,
+    sum(t.unreported)::bigint AS unreported,
     sum(t.response_ms)::bigint AS response_ms, sum(t.submitted)::bigint AS submitted, sum(t.requeued)::bigint AS requeued,
     sum(t.cancelled)::bigint AS cancelled, sum(t.delivered)::bigint AS delivered, sum(t.undelivered)::bigint AS undelivered,
     sum(t.segments)::bigint AS segments, coalesce(string_agg(t.waits, ''), '')::bytea AS waits,

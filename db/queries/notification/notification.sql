@@ -55,6 +55,49 @@ FROM notifications n
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
+-- NodeRemindersMoved locks and returns the reminders of a node if a start of the node, which has not ended, changes them: it is not earlier than their start, and
+-- its start, maximum duration or interval differs. started_at null: the start has no time, and only max_minutes and repeat_minutes are compared. It returns the
+-- reminders on all channels, because the deadline of the node is the same on all channels. Cancelled reminders on channels that are not in `channels` are not
+-- returned. is_waiting is true if the reminder has not ended.
+-- name: NodeRemindersMoved :many
+WITH reminders AS MATERIALIZED (
+    SELECT n.*
+    FROM notifications n
+    WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.biz_task_id IS NOT NULL -- node timeout, of an event
+        AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+        AND (
+            sqlc.narg(started_at)::timestamptz <> n.started_at
+            OR (n.own_payload ->> 'maxDuration')::bigint IS DISTINCT FROM @max_minutes::bigint
+            OR n.repeat_minutes IS DISTINCT FROM sqlc.narg(repeat_minutes)
+        )
+        AND coalesce(n.started_at = n.created_at OR sqlc.narg(started_at)::timestamptz >= n.started_at, true) -- equal: the caller gave no start time
+    ORDER BY n.id
+    FOR UPDATE OF n
+)
+SELECT r.id, c.channel, (x.status = 0)::boolean AS is_waiting
+FROM reminders r
+JOIN channels c ON c.id = r.channel_id
+CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = r.id OFFSET 0) x -- see NotificationStatuses
+WHERE x.status <> 3 OR c.channel = ANY (@channels::text[]) -- 3 cancelled
+ORDER BY r.id;
+
+-- BusinessKeysReplace releases the dedup keys of a business task that begins again, so that its events can use the same keys: those of done nodes, reminders of
+-- orbits, and ends of the task. node_id: only this node begins again, and only its key of a done node is released.
+-- name: BusinessKeysReplace :exec
+UPDATE notifications n SET replaced_at = now()
+WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+    AND CASE WHEN sqlc.narg(node_id)::bigint IS NULL THEN n.biz_type IN (1, 2, 3, 4) -- node done, orbit reminder, task finished, task abnormal
+        ELSE n.biz_type = 1 AND n.biz_id = sqlc.narg(node_id)::bigint END;
+
+-- BusinessTaskBegan returns the latest start time of the nodes of a business task that began again after its end. It returns epoch if the task did not begin
+-- again, or if its starts had no time.
+-- name: BusinessTaskBegan :one
+SELECT coalesce(CASE WHEN bool_or(n.biz_type IN (3, 4) AND n.replaced_at IS NOT NULL) THEN -- task finished, task abnormal
+        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at) -- node timeout
+    END, 'epoch')::timestamptz AS began_at
+FROM notifications n
+WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at IS NULL;
+
 -- NodeRemindersReplace releases the dedup keys of a node's reminders, so that the reminders of the next start can use the same keys.
 -- name: NodeRemindersReplace :exec
 UPDATE notifications n SET replaced_at = now()
@@ -150,10 +193,11 @@ RETURNING coalesce(n.remark, (
 -- OrbitReminders locks and returns the reminders of a business task that a new plan of orbits changes. in_times: the new time of each orbit of orbit_nos.
 -- is_waiting is true if a person has not been reminded yet. A reminder is returned if the time of its orbit in the new plan differs. A cancelled reminder is
 -- also returned, because the plan is new. A sent reminder is returned only if its new due time is at or after its expiry, so that people are reminded of the
--- new time. life: the time from the due time of a reminder to its expiry. The old time of the orbit is therefore expires_at - life + remainMin.
+-- new time. life: the time from the due time of a reminder to its expiry. The old time of the orbit is therefore expires_at - life + remainMin. The statement
+-- returns reminders on all channels, because the time of the orbit is the same on all channels. A cancelled reminder is returned only if its channel is in `channels`.
 -- name: OrbitReminders :many
 WITH stale AS MATERIALIZED (
-    SELECT n.id, n.expires_at, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
+    SELECT n.id, n.channel_id, n.expires_at, o.orbit_no, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
     FROM notifications n
     JOIN (SELECT unnest(@orbit_nos::bigint[]) AS orbit_no, unnest(@in_times::timestamptz[]) AS in_time) o
         ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
@@ -163,10 +207,11 @@ WITH stale AS MATERIALIZED (
     ORDER BY n.id
     FOR UPDATE OF n
 )
-SELECT s.id, (x.status = 0)::boolean AS is_waiting
+SELECT s.id, s.orbit_no::bigint AS orbit_no, c.channel, (x.status = 0)::boolean AS is_waiting
 FROM stale s
+JOIN channels c ON c.id = s.channel_id
 CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
-WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- 0 waiting, 3 cancelled
+WHERE (x.status IN (0, 3) OR s.due_at >= s.expires_at) AND (x.status <> 3 OR c.channel = ANY (@channels::text[])) -- 0 waiting, 3 cancelled
 ORDER BY s.id;
 
 -- RemindersReplace releases the dedup keys of reminders, so that the reminders of the new times can use the same keys. It cancels the reminders of waiting_ids.

@@ -58,7 +58,7 @@ SELECT
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
-    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
+    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.unreported, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND in_hours(s.hours, s.time_zone, now()) AND links_are_bound(s.id, s.kind)
         AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
@@ -215,14 +215,16 @@ LIMIT @page_limit::integer;
 -- name: SenderTotalsAdd :exec
 WITH sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
-        sum(f.reported_failed)::bigint AS reported_failed, sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
+        sum(f.reported_failed)::bigint AS reported_failed, sum(f.unreported)::bigint AS unreported,
+        sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
         max(f.at) FILTER (WHERE f.leases > 0 OR f.reported_success > 0 OR f.reported_failed > 0) AS at,
         max(f.at) FILTER (WHERE f.reported_success > 0) AS sent_at,
         max((f.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE f.leases > 0) AS leased_on
     FROM (
         SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@leases::bigint[]) AS leases,
             unnest(@reported_success::bigint[]) AS reported_success, unnest(@reported_failed::bigint[]) AS reported_failed,
-            unnest(@failed_tasks::bigint[]) AS failed_tasks, unnest(@response_ms::bigint[]) AS response_ms, unnest(@ats::timestamptz[]) AS at
+            unnest(@unreported::bigint[]) AS unreported, unnest(@failed_tasks::bigint[]) AS failed_tasks,
+            unnest(@response_ms::bigint[]) AS response_ms, unnest(@ats::timestamptz[]) AS at
     ) f
     JOIN senders s ON s.sender_no = f.sender_no
     GROUP BY s.id
@@ -235,7 +237,7 @@ locked AS MATERIALIZED (
 )
 UPDATE sender_states st
 SET attempts = st.attempts + g.leases, succeeded = st.succeeded + g.reported_success, failed = st.failed + g.reported_failed,
-    failed_tasks = st.failed_tasks + g.failed_tasks,
+    unreported = st.unreported + g.unreported, failed_tasks = st.failed_tasks + g.failed_tasks,
     attempts_on = greatest(st.attempts_on, g.leased_on),
     attempts_today = g.leases + CASE WHEN g.leased_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
     response_ms = st.response_ms + g.response_ms,

@@ -4,12 +4,12 @@
 -- StatisticsStage adds the sums of FactsTake to statistics_staged, in the same transaction. All arrays have one element for each row.
 -- name: StatisticsStage :exec
 INSERT INTO statistics_staged (
-    at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled,
+    at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, unreported, cancelled,
     delivered, undelivered, segments, waits, durations
 )
 SELECT unnest(@ats::timestamptz[]), unnest(@company_ids::bigint[]), unnest(@channels::text[]), unnest(@sender_nos::text[]),
     unnest(@message_types::text[]), unnest(@outcomes::text[]), unnest(@submitted::bigint[]), unnest(@requeued::bigint[]),
-    unnest(@claimed::bigint[]), unnest(@succeeded::bigint[]), unnest(@failed::bigint[]), unnest(@reported_failed::bigint[]),
+    unnest(@claimed::bigint[]), unnest(@succeeded::bigint[]), unnest(@failed::bigint[]), unnest(@reported_failed::bigint[]), unnest(@unreported::bigint[]),
     unnest(@cancelled::bigint[]), unnest(@delivered::bigint[]), unnest(@undelivered::bigint[]), unnest(@segments::bigint[]), unnest(@waits::bytea[]),
     unnest(@durations::bytea[]);
 
@@ -29,7 +29,7 @@ SELECT t.at AS minute, date_trunc('hour', t.at, 'UTC')::timestamptz AS hour, dat
     t.company_id, t.channel, t.sender_no, t.message_type, t.outcome, count(*) AS taken,
     sum(t.submitted)::bigint AS submitted, sum(t.requeued)::bigint AS requeued, sum(t.claimed)::bigint AS claimed,
     sum(t.succeeded)::bigint AS succeeded, sum(t.failed)::bigint AS failed, sum(t.reported_failed)::bigint AS reported_failed,
-    sum(t.cancelled)::bigint AS cancelled,
+    sum(t.unreported)::bigint AS unreported, sum(t.cancelled)::bigint AS cancelled,
     sum(t.delivered)::bigint AS delivered, sum(t.undelivered)::bigint AS undelivered, sum(t.segments)::bigint AS segments,
     string_agg(t.waits, '')::bytea AS waits, string_agg(t.durations, '')::bytea AS durations
 FROM taken t
@@ -49,17 +49,17 @@ ORDER BY a.place;
 -- StatisticsAdd adds counts to rows, and replaces the histograms of these rows. The caller has called StatisticsLock.
 -- name: StatisticsAdd :exec
 INSERT INTO statistics AS s (
-    step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered,
+    step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, unreported, cancelled, delivered, undelivered,
     segments, waits, durations
 )
 SELECT unnest(@steps::text[]), unnest(@company_ids::bigint[]), unnest(@dimensions::text[]), unnest(@ats::timestamptz[]), unnest(@keys::text[]),
     unnest(@submitted::bigint[]), unnest(@requeued::bigint[]), unnest(@claimed::bigint[]), unnest(@succeeded::bigint[]),
-    unnest(@failed::bigint[]), unnest(@reported_failed::bigint[]), unnest(@cancelled::bigint[]), unnest(@delivered::bigint[]),
+    unnest(@failed::bigint[]), unnest(@reported_failed::bigint[]), unnest(@unreported::bigint[]), unnest(@cancelled::bigint[]), unnest(@delivered::bigint[]),
     unnest(@undelivered::bigint[]), unnest(@segments::bigint[]), unnest(@waits::bytea[]), unnest(@durations::bytea[])
 ON CONFLICT (step, company_id, dimension, at, key) DO UPDATE
 SET submitted = s.submitted + excluded.submitted, requeued = s.requeued + excluded.requeued, claimed = s.claimed + excluded.claimed,
     succeeded = s.succeeded + excluded.succeeded, failed = s.failed + excluded.failed,
-    reported_failed = s.reported_failed + excluded.reported_failed, cancelled = s.cancelled + excluded.cancelled,
+    reported_failed = s.reported_failed + excluded.reported_failed, unreported = s.unreported + excluded.unreported, cancelled = s.cancelled + excluded.cancelled,
     delivered = s.delivered + excluded.delivered, undelivered = s.undelivered + excluded.undelivered,
     segments = s.segments + excluded.segments, waits = excluded.waits, durations = excluded.durations;
 
@@ -92,13 +92,13 @@ SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
     SELECT k.key, sum(k.size)::bigint AS size
     FROM (
-        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.reported_failed + s.cancelled + s.delivered + s.undelivered AS size
+        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.reported_failed + s.unreported + s.cancelled + s.delivered + s.undelivered AS size
         FROM statistics s
         WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
         UNION ALL
         SELECT CASE @dimension::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
                 WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
-            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.reported_failed + r.cancelled + r.delivered + r.undelivered
+            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.reported_failed + r.unreported + r.cancelled + r.delivered + r.undelivered
         FROM recent_statistics r
         WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
             AND (r.message_type <> 'test' OR @dimension::text = 'message_type')
@@ -113,22 +113,22 @@ LIMIT @max_rows::integer;
 -- name: StatisticsPoints :many
 SELECT s.at::timestamptz AS at, s.key::text AS key, true::boolean AS is_packed, s.submitted::bigint AS submitted, s.requeued::bigint AS requeued,
     s.claimed::bigint AS claimed, s.succeeded::bigint AS succeeded, s.failed::bigint AS failed, s.reported_failed::bigint AS reported_failed,
-    s.cancelled::bigint AS cancelled, s.delivered::bigint AS delivered, s.undelivered::bigint AS undelivered, s.segments::bigint AS segments, s.waits::bytea AS waits,
-    s.durations::bytea AS durations
+    s.unreported::bigint AS unreported, s.cancelled::bigint AS cancelled, s.delivered::bigint AS delivered, s.undelivered::bigint AS undelivered,
+    s.segments::bigint AS segments, s.waits::bytea AS waits, s.durations::bytea AS durations
 FROM statistics s
 WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
     AND s.key = ANY (@keys::text[])
 UNION ALL
 SELECT r.at, r.key, false, sum(r.submitted)::bigint, sum(r.requeued)::bigint, sum(r.claimed)::bigint, sum(r.succeeded)::bigint,
-    sum(r.failed)::bigint, sum(r.reported_failed)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint, sum(r.undelivered)::bigint, sum(r.segments)::bigint,
-    string_agg(r.waits, ''), string_agg(r.durations, '')
+    sum(r.failed)::bigint, sum(r.reported_failed)::bigint, sum(r.unreported)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint,
+    sum(r.undelivered)::bigint, sum(r.segments)::bigint, string_agg(r.waits, ''), string_agg(r.durations, '')
 FROM (
     SELECT c.*, date_trunc(@step::text, c.minute, CASE @step::text WHEN 'day' THEN @time_zone::text ELSE 'UTC' END) AS at,
         CASE @dimension::text WHEN 'company' THEN c.company_id::text WHEN 'channel' THEN c.channel WHEN 'sender' THEN c.sender_no
             WHEN 'message_type' THEN c.message_type WHEN 'outcome' THEN c.outcome ELSE '' END AS key
     FROM (
         SELECT n.at AS minute, n.company_id, n.channel, n.sender_no, n.message_type, n.outcome, n.submitted, n.requeued, n.claimed,
-            n.succeeded, n.failed, n.reported_failed, n.cancelled, n.delivered, n.undelivered, n.segments, n.waits, n.durations
+            n.succeeded, n.failed, n.reported_failed, n.unreported, n.cancelled, n.delivered, n.undelivered, n.segments, n.waits, n.durations
         FROM recent_statistics n
         WHERE n.company_id = coalesce(nullif(@company_id, 0), n.company_id) AND n.at >= @from_at AND n.at < @to_at
             AND (n.message_type <> 'test' OR @dimension::text = 'message_type')

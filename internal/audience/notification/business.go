@@ -98,13 +98,15 @@ func (s *Service) ProcessEvent(ctx context.Context, e Event, origin submit.Origi
 			all = e.onEachChannel(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
 		case "orbit_plan":
 			if ends.task == nil {
-				all = e.orbitReminders(now)
-				o.Ended, err = s.moveReminders(ctx, e, origin)
+				o.Ended, all, err = s.planOrbits(ctx, e, origin, now)
 			}
 		case "task_finished", "task_abnormal":
 			bizType, as, key := TaskFinished, Cancelled, "3_%d"
 			if e.Name == "task_abnormal" {
 				bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
+			}
+			if isOld, err := s.endIsOld(ctx, origin.CompanyID, e); err != nil || isOld {
+				return err
 			}
 			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
 			// The end of a task ends its reminders, because they are useless then.
@@ -113,8 +115,7 @@ func (s *Service) ProcessEvent(ctx context.Context, e Event, origin submit.Origi
 				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
 			}
 		case "node_started":
-			all = e.timeoutReminders(now)
-			err = s.startNode(ctx, origin.CompanyID, e, ends, all)
+			o.Ended, all, err = s.startNode(ctx, origin, e, ends, now)
 		case "node_finished":
 			o.Ended, all, err = s.endNode(ctx, origin, e, ends, now)
 		default:
@@ -175,32 +176,81 @@ func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.
 	}), nil)
 }
 
-// startNode processes the start of a node. If the start is too late, startNode marks its reminders, all, as ended. A start restarts an ended node or task only
-// if the start is later than the end. A start without a time counts as later than the end of the node, unless this end was reported before any start. It counts
-// as earlier than the end of the task.
-func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends endings, all []Notification) error {
+// endIsOld reports whether the event is an end of a task that began again later: people were notified of this end, or it is not interesting any more.
+func (s *Service) endIsOld(ctx context.Context, companyID int64, e Event) (bool, error) {
+	if e.EndedAt == nil {
+		return false, nil
+	}
+	began, err := s.q.BusinessTaskBegan(ctx, notificationq.BusinessTaskBeganParams{CompanyID: companyID, TaskID: &e.TaskID})
+	return began.After(*e.EndedAt), postgres.Wrap("read start of business task", err, nil)
+}
+
+// startNode processes the start of a node. It returns the reminders of the start, and the number of withdrawn reminders. If the start is too late, its reminders
+// are marked as ended. A start restarts an ended node or task only if the start is later than the end. A start without a time counts as later than the end of
+// the node, unless this end was reported before any start. It counts as earlier than the end of the task. A task or node that begins again releases the dedup
+// keys of its former events.
+func (s *Service) startNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
+	companyID := origin.CompanyID
 	isAfter := func(end *ending) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
 	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
+	all = e.timeoutReminders(now)
 	if isLate || (ends.task != nil && !isAfter(ends.task)) {
 		for i := range all {
 			all[i].isOver = true
 		}
 		if ends.node != nil && ends.node.awaitsStart {
-			return s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: ends.node.at})
+			err = s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: ends.node.at})
 		}
-		return nil
+		return 0, all, err
 	}
 	if ends.node == nil && ends.task == nil {
-		return nil
+		return s.moveDeadline(ctx, origin, e, now)
 	}
-	err := s.q.NodeRemindersReplace(ctx, notificationq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	err = s.q.NodeRemindersReplace(ctx, notificationq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	if err == nil {
+		keys := notificationq.BusinessKeysReplaceParams{CompanyID: companyID, TaskID: &e.TaskID}
+		if ends.task == nil {
+			keys.NodeID = e.NodeID
+		}
+		err = s.q.BusinessKeysReplace(ctx, keys)
+	}
 	if err == nil {
 		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: companyID, Subject: nodeSubject, SubjectID: *e.NodeID})
 	}
 	if err == nil {
 		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: companyID, Subject: taskSubject, SubjectID: e.TaskID})
 	}
-	return postgres.Wrap("begin node again", err, nil)
+	return 0, all, postgres.Wrap("begin node again", err, nil)
+}
+
+// moveDeadline returns the reminders of a start of a node that has not ended. If the start gives the node another deadline or interval, the reminders of the
+// former deadline are withdrawn, and people are reminded on all their channels, even on channels that the event does not name.
+func (s *Service) moveDeadline(ctx context.Context, origin submit.Origin, e Event, now time.Time) (ended int, all []Notification, err error) {
+	p := notificationq.NodeRemindersMovedParams{
+		CompanyID: origin.CompanyID, NodeID: *e.NodeID, StartedAt: e.StartedAt, MaxMinutes: *e.MaxMins, RepeatMinutes: e.Repeat, Channels: e.Channels,
+	}
+	if p.RepeatMinutes == nil { // as in Notification.complete
+		minutes, err := minutesOf(e.Payload, "timeoutRemind")
+		if err != nil {
+			return 0, nil, err
+		}
+		if optional.Value(minutes) > 0 {
+			p.RepeatMinutes = minutes
+		}
+	}
+	moved, err := s.q.NodeRemindersMoved(ctx, p)
+	if err != nil {
+		return 0, nil, postgres.Wrap("find reminders of another deadline", err, nil)
+	}
+	stale := make([]reminder, len(moved))
+	e.Channels = slices.Clone(e.Channels)
+	for i, n := range moved {
+		if stale[i] = (reminder{n.ID, n.IsWaiting}); !slices.Contains(e.Channels, n.Channel) {
+			e.Channels = append(e.Channels, n.Channel)
+		}
+	}
+	ended, err = s.replaceReminders(ctx, stale, e, origin)
+	return ended, e.timeoutReminders(now), err
 }
 
 // endNode ends the reminders of a node, and returns their number. If the node was never started, it also returns all reminders of the node, marked as ended: a
@@ -236,24 +286,53 @@ func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, en
 	return ended, all, nil
 }
 
-// moveReminders withdraws the reminders of orbits whose time has changed, and returns the number of withdrawn unsent reminders. The reminders of the new time
-// can use the same dedup keys. A sent reminder is sent again only if the new time is later by more than reminderLife.
-func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Origin) (int, error) {
-	p := notificationq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
+// planOrbits returns the reminders of a plan of orbits, and the number of withdrawn unsent reminders. It withdraws the reminders of orbits whose time has changed.
+// The reminders of the new time can use the same dedup keys. People are reminded on all channels of the former plan, even on channels that the event does not
+// name. A sent reminder is sent again only if the new time is later by more than reminderLife.
+func (s *Service) planOrbits(ctx context.Context, e Event, origin submit.Origin, now time.Time) (ended int, all []Notification, err error) {
+	p := notificationq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife, Channels: e.Channels}
 	for _, orbit := range e.Orbits {
 		p.OrbitNos, p.InTimes = append(p.OrbitNos, orbit.No), append(p.InTimes, orbit.InTime)
 	}
-	stale, err := s.q.OrbitReminders(ctx, p)
-	if err != nil || len(stale) == 0 {
-		return 0, postgres.Wrap("find reminders of another time", err, nil)
+	moved, err := s.q.OrbitReminders(ctx, p)
+	if err != nil {
+		return 0, nil, postgres.Wrap("find reminders of another time", err, nil)
+	}
+	stale, more := make([]reminder, len(moved)), map[int64][]string{} // more: further channels, by orbit
+	for i, n := range moved {
+		stale[i] = reminder{n.ID, n.IsWaiting}
+		if !slices.Contains(e.Channels, n.Channel) && !slices.Contains(more[n.OrbitNo], n.Channel) {
+			more[n.OrbitNo] = append(more[n.OrbitNo], n.Channel)
+		}
+	}
+	all = e.orbitReminders(now)
+	for _, orbit := range e.Orbits {
+		one := e
+		one.Channels, one.Orbits = more[orbit.No], []Orbit{orbit}
+		all = append(all, one.orbitReminders(now)...)
+	}
+	ended, err = s.replaceReminders(ctx, stale, e, origin)
+	return ended, all, err
+}
+
+// reminder is a stored reminder of a former time.
+type reminder struct {
+	id        int64
+	isWaiting bool
+}
+
+// replaceReminders withdraws reminders whose time has changed, and returns the number of those that waited.
+func (s *Service) replaceReminders(ctx context.Context, stale []reminder, e Event, origin submit.Origin) (int, error) {
+	if len(stale) == 0 {
+		return 0, nil
 	}
 	all, waiting := make([]int64, len(stale)), []int64{}
 	for i, n := range stale {
-		if all[i] = n.ID; n.IsWaiting {
-			waiting = append(waiting, n.ID)
+		if all[i] = n.id; n.isWaiting {
+			waiting = append(waiting, n.id)
 		}
 	}
-	err = s.q.RemindersReplace(ctx, notificationq.RemindersReplaceParams{Ids: all, WaitingIds: waiting, Operator: e.Operator, ChangedBy: origin.User})
+	err := s.q.RemindersReplace(ctx, notificationq.RemindersReplaceParams{Ids: all, WaitingIds: waiting, Operator: e.Operator, ChangedBy: origin.User})
 	if err != nil {
 		return 0, postgres.Wrap("replace reminders", err, nil)
 	}

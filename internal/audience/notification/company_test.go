@@ -300,6 +300,129 @@ func TestAChangedOrbitTimeMovesItsReminders(t *testing.T) {
 	})
 }
 
+// waitingKeys returns the dedup keys of waiting reminders, with the minutes from now until they are due, rounded down to a multiple of step.
+func waitingKeys(b *apptest.Bundle, now time.Time, step int) string {
+	b.T.Helper()
+	all := []string{}
+	for _, n := range apptest.Decode[api.NotificationPage](b.T, b.Expect(200, "", "GET", "/api/v1/notifications?status=0&limit=100", nil)).Items {
+		if key := *n.DedupKey; strings.HasPrefix(key, "2_") || strings.HasPrefix(key, "5_") {
+			all = append(all, fmt.Sprint(key, " ", int(n.NextRunTime.Sub(now).Minutes())/step*step))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// An orbit has one time. A plan on some channels moves its reminders on all channels, so that nobody loses a reminder or gets one at the former time.
+func TestAPlanOnFewerChannelsMovesTheRemindersOfAllChannels(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	now := time.Now().Truncate(time.Second)
+	plan := func(minutes time.Duration, channels ...string) api.NotificationsMade {
+		t.Helper()
+		return postEvent(b, "orbit_plan", map[string]any{"channels": channels, "orbits": []any{map[string]any{"orbit_no": 9, "in_time": now.Add(minutes * time.Minute)}}})
+	}
+	plan(20, "oa", "dingtalk")
+	moved := plan(25, "oa")
+	if moved.Ended != 4 || len(moved.Items) != 4 {
+		t.Errorf("%+v", moved)
+	}
+	if got := waitingKeys(b, now, 1); got != "2_1001_9_0_0 25, 2_1001_9_0_1 25, 2_1001_9_15_0 10, 2_1001_9_15_1 10" {
+		t.Errorf("%s wait", got)
+	}
+	if again := plan(25, "dingtalk"); again.Ended != 0 || !again.Items[0].Deduplicated || !again.Items[1].Deduplicated {
+		t.Errorf("%+v", again)
+	}
+	// Somebody cancels the reminders on one channel. A plan on another channel does not bring them back.
+	b.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL WHERE replaced_at IS NULL AND channel_id = (SELECT id FROM channels WHERE channel = 'dingtalk')")
+	plan(22, "oa")
+	if got := waitingKeys(b, now, 1); got != "2_1001_9_0_0 22, 2_1001_9_15_0 7" {
+		t.Errorf("%s wait", got)
+	}
+}
+
+// A start of a running node with another deadline moves its reminders on all channels. The same start again, or an earlier start, changes nothing.
+func TestANewDeadlineOfARunningNodeMovesItsReminders(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	now := time.Now().Truncate(time.Second)
+	start := func(minutes int, more map[string]any) api.NotificationsMade {
+		t.Helper()
+		body := map[string]any{"node_inst_id": 7, "user_ids": []string{"u1"}, "max_duration": minutes, "started_at": now, "channels": []string{"dingtalk"}}
+		for k, v := range more {
+			if body[k] = v; v == nil {
+				delete(body, k)
+			}
+		}
+		return postEvent(b, "node_started", body)
+	}
+	want := func(ended int, made api.NotificationsMade, want string) {
+		t.Helper()
+		if got := waitingKeys(b, now, 5); got != want || made.Ended != ended {
+			t.Errorf("ended %d, want %d; %s wait, want %s", made.Ended, ended, got, want)
+		}
+	}
+	want(0, start(60, map[string]any{"channels": []string{"oa", "dingtalk"}}), "5_7_0 60, 5_7_1 60")
+	want(0, start(60, nil), "5_7_0 60, 5_7_1 60")
+	want(2, start(90, nil), "5_7_0 90, 5_7_1 90")
+	want(0, start(90, nil), "5_7_0 90, 5_7_1 90")
+	want(2, start(90, map[string]any{"started_at": now.Add(5 * time.Minute)}), "5_7_0 95, 5_7_1 95")
+	want(0, start(30, nil), "5_7_0 95, 5_7_1 95") // an earlier start
+	want(2, start(90, map[string]any{"started_at": now.Add(5 * time.Minute), "timeout_remind": 10}), "5_7_0 95, 5_7_1 95")
+	want(0, start(90, map[string]any{"started_at": now.Add(5 * time.Minute), "payload": map[string]any{"taskName": "x", "nodeName": "y", "timeoutRemind": 10}}), "5_7_0 95, 5_7_1 95")
+	want(2, start(45, map[string]any{"started_at": nil, "timeout_remind": 10}), "5_7_0 45, 5_7_1 45") // the start has no time: it is now
+	want(0, start(45, map[string]any{"started_at": nil, "timeout_remind": 10}), "5_7_0 45, 5_7_1 45")
+	want(2, postEvent(b, "node_finished", map[string]any{"node_inst_id": 7}), "")
+	// A person who was reminded of the former deadline is reminded of the new deadline.
+	node := map[string]any{"node_inst_id": 8, "started_at": now.Add(-time.Hour)}
+	start(0, node)
+	apptest.Eventually(t, "u1 is reminded", func() bool { return len(p.Seen()) == 1 })
+	start(30, node)
+	apptest.Eventually(t, "u1 is reminded again", func() bool { return len(p.Seen()) == 2 })
+}
+
+// A task that begins again notifies people again: of done nodes, orbits and its end. A repeated report of its former end changes nothing.
+func TestATaskThatBeginsAgainNotifiesAgain(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	now := time.Now().Truncate(time.Second)
+	orbits := map[string]any{"orbits": []any{map[string]any{"orbit_no": 9, "in_time": now.Add(20 * time.Minute)}}}
+	node := map[string]any{"node_inst_id": 7}
+	isNew := func(name string, more map[string]any, want bool) api.NotificationsMade {
+		t.Helper()
+		made := postEvent(b, name, more)
+		if len(made.Items) == 0 || made.Items[0].Deduplicated == want {
+			t.Errorf("%s: %+v", name, made)
+		}
+		return made
+	}
+	run := func(began time.Time) {
+		t.Helper()
+		end := map[string]any{"finished_at": began.Add(time.Minute)}
+		isNew("node_started", map[string]any{"node_inst_id": 7, "max_duration": 600, "started_at": began}, true)
+		isNew("orbit_plan", orbits, true)
+		isNew("node_done", node, true)
+		isNew("node_done", node, false)
+		if ended := isNew("task_finished", end, true).Ended; ended != 3 {
+			t.Errorf("%d reminders were ended", ended)
+		}
+		isNew("task_finished", end, false)
+		isNew("task_abnormal", end, true)
+	}
+	isNew("task_created", nil, true)
+	run(now.Add(-2 * time.Hour))
+	isNew("node_done", node, false)
+	run(now.Add(-time.Hour))
+	isNew("task_created", nil, false)
+	isNew("node_started", map[string]any{"node_inst_id": 7, "max_duration": 600, "started_at": now}, true)
+	late := postEvent(b, "task_finished", map[string]any{"finished_at": now.Add(-59 * time.Minute)})
+	if len(late.Items) != 0 || late.Ended != 0 || waitingKeys(b, now, 1) != "5_7_1 600" {
+		t.Errorf("%+v, %s wait", late, waitingKeys(b, now, 1))
+	}
+	// A node that begins again, without its task, notifies people again when it is done.
+	isNew("node_done", node, true)
+	postEvent(b, "node_finished", node)
+	isNew("node_started", map[string]any{"node_inst_id": 7, "max_duration": 600}, true)
+	isNew("node_done", node, true)
+}
+
 func TestTheMaximumDurationOfANodeIsReadFromThePayload(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	begun := time.Now().Truncate(time.Second)

@@ -27,6 +27,7 @@ type Sum struct {
 	Leases          int64
 	ReportedSuccess int64
 	ReportedFailed  int64
+	Unreported      int64
 	ResponseMs      int64
 	Submitted       int64
 	Requeued        int64

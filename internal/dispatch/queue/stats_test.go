@@ -141,6 +141,7 @@ func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 const logged = `
 	SELECT s.sender_no, (SELECT count(*) FROM send_logs l WHERE l.app_id = s.sender_no) AS attempts,
 		count(r) FILTER (WHERE r.effect = 'success') AS succeeded, count(r) FILTER (WHERE r.effect <> 'success') AS failed,
+		(SELECT count(*) FROM report_logs e WHERE e.app_id = s.sender_no AND e.event = 'recovered' AND e.effect <> 'untried') AS unreported,
 		coalesce(sum(extract(epoch FROM r.created_at - coalesce(r.leased_at, v.created_at)) * 1000), 0) AS response_ms,
 		max(r.created_at) FILTER (WHERE r.effect = 'success') AS sent_at,
 		greatest((SELECT max(l.created_at) FROM send_logs l WHERE l.app_id = s.sender_no), max(r.created_at)) AS seen_at
@@ -264,7 +265,7 @@ func (w *randomWork) expectFigures(step string) {
 		SELECT coalesce(string_agg(u::text || ' and not ' || l::text, E'\n'), '') FROM (`+logged+`) l
 		JOIN senders s ON s.sender_no = l.sender_no
 		JOIN sender_totals u ON u.sender_id = s.id
-		WHERE (u.attempts, u.succeeded, u.failed) <> (l.attempts, l.succeeded, l.failed)
+		WHERE (u.attempts, u.succeeded, u.failed, u.unreported) <> (l.attempts, l.succeeded, l.failed, l.unreported)
 			OR abs(u.response_ms - l.response_ms) > u.succeeded + u.failed
 			OR u.seen_at IS DISTINCT FROM l.seen_at OR u.sent_at IS DISTINCT FROM l.sent_at`); wrong != "" {
 		w.T.Fatalf("after %s: %s", step, wrong)

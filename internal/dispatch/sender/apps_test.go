@@ -125,3 +125,41 @@ func TestAttemptsAndTasksOfASenderHaveSeparateSuccessRates(t *testing.T) {
 		}
 	}
 }
+
+// An attempt whose lease ran out lowers the success rate of the sender, even if its SUCCESS arrives later. A lease that was never started is no attempt.
+func TestAttemptsWithoutReportLowerTheSuccessRate(t *testing.T) {
+	b := apptest.New(t)
+	for _, no := range []string{"one", "mute", "idle"} {
+		user := b.AddCompany("of-"+no, 1)
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute("of-"+no, no, 1)
+		b.SubmitMany("x", 4, nil, user...)
+	}
+	tasks := b.Take("one", 4)
+	for _, task := range tasks[:2] {
+		b.Report(task.TaskID, "one", 2, nil)
+	}
+	b.Take("mute", 4)
+	b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "idle", "limit": 4, "start_seconds": 60})
+	b.ExpireLeases()
+	b.Recover()
+	b.Report(tasks[2].TaskID, "one", 2, nil)
+	for range 2 { // before and after the facts are counted
+		for no, want := range map[string]string{"one": "2 0.60", "mute": "4 0.00", "idle": "0 -"} {
+			s := b.GetSender(no)
+			rate := "-"
+			if s.AttemptSuccessRate != nil {
+				rate = fmt.Sprintf("%.2f", *s.AttemptSuccessRate)
+			}
+			if got := fmt.Sprint(*s.Unreported, " ", rate); got != want {
+				t.Errorf("%s: %s, want %s", no, got, want)
+			}
+			if (s.AverageResponseMs != nil) != (no == "one") {
+				t.Errorf("%s: the average response time is %v", no, s.AverageResponseMs)
+			}
+		}
+		if _, err := b.App.History.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

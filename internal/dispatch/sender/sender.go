@@ -371,18 +371,19 @@ func (s *Service) Record(ctx context.Context, no string, lasts time.Duration) (T
 	return s.Trace(ctx, no)
 }
 
-// AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.
+// AddFacts adds the leases of facts, their reports and their ends without a report to the totals of their senders, in the transaction of ctx.
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var sums senderq.SenderTotalsAddParams
 	for _, f := range facts {
 		failed := max(0, f.Failed) // a requeued task is no longer FAILED, but its failed attempt still counts
-		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+failed == 0 {
+		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+f.Unreported+failed == 0 {
 			continue // only states of tasks changed: the sender did nothing
 		}
 		sums.SenderNos = append(sums.SenderNos, *f.SenderNo)
 		sums.Leases = append(sums.Leases, f.Leases)
 		sums.ReportedSuccess = append(sums.ReportedSuccess, f.ReportedSuccess)
 		sums.ReportedFailed = append(sums.ReportedFailed, f.ReportedFailed)
+		sums.Unreported = append(sums.Unreported, f.Unreported)
 		sums.FailedTasks = append(sums.FailedTasks, failed)
 		sums.ResponseMs = append(sums.ResponseMs, f.ResponseMs)
 		sums.Ats = append(sums.Ats, f.At)

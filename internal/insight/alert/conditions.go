@@ -140,7 +140,7 @@ func findingIf(holds bool, f finding) []finding {
 	return []finding{f}
 }
 
-// minEnded is the minimum number of ended tasks in a window. If fewer tasks have ended, the failure rate is not evaluated.
+// minEnded is the minimum number of tasks or attempts that must have ended in a window. If fewer have ended, the failure rate is not evaluated.
 const minEnded = 20
 
 // sums reads the outcomes of tasks within windows. Each index of the arrays of p is one question. The result has one row for each question.
@@ -152,7 +152,20 @@ func (s *Service) sums(ctx context.Context, p alertq.OutcomeSumsParams) ([]alert
 	return rows, postgres.Wrap("read outcomes", err, nil)
 }
 
-// failureRates finds failure rates above the threshold. A rule that names a channel or a sender counts reports. Any other rule counts ended tasks.
+// unsuccessful returns the number of attempts that were not successful: leases that were reported FAILED, and leases that ended without a report. All rules about
+// attempts use this definition.
+func unsuccessful(reportedFailed, unreported int64) int64 { return reportedFailed + unreported }
+
+// failureShare returns the share of failures among what ended within a window. isKnown is false if less than minEnded ended.
+func failureShare(succeeded, failed int64) (share float64, isKnown bool) {
+	ended := succeeded + failed
+	if ended < minEnded {
+		return 0, false
+	}
+	return float64(failed) / float64(ended), true
+}
+
+// failureRates finds failure rates above the threshold. A rule that names a channel or a sender counts attempts. Any other rule counts ended tasks.
 func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	var p alertq.OutcomeSumsParams
 	for _, r := range rules {
@@ -177,18 +190,19 @@ func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.V
 		sums[rules[row.Place].ID] = row
 	}
 	return func(r RuleRow) []finding {
-		succeeded, failed := sums[r.ID].Succeeded, sums[r.ID].Failed
+		sum := sums[r.ID]
+		failed := sum.Failed
 		if r.Channel != nil || r.SenderNo != nil {
-			failed = sums[r.ID].ReportedFailed
+			failed = unsuccessful(sum.ReportedFailed, sum.Unreported)
 		}
-		ended := succeeded + failed
-		if ended < minEnded {
+		share, isKnown := failureShare(sum.Succeeded, failed)
+		if !isKnown {
 			return nil
 		}
 		f := finding{
 			subject: joined(optional.Value(r.CompanyNo), optional.Value(r.Channel), optional.Value(r.SenderNo)),
 			company: optional.Value(r.CompanyNo), channel: optional.Value(r.Channel), sender: optional.Value(r.SenderNo),
-			value: float64(failed) / float64(ended), threshold: r.Threshold,
+			value: share, threshold: r.Threshold,
 		}
 		if f.subject == "" {
 			f.subject = "all"
@@ -271,7 +285,7 @@ func (s *Service) silentSenders(ctx context.Context, rules []RuleRow, values set
 	}, postgres.Wrap("find silent senders", err, nil)
 }
 
-// failingSenders finds senders whose share of failed attempts is above the threshold.
+// failingSenders finds senders whose share of unsuccessful attempts is above the threshold.
 func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	byWindow := map[int64][]alertq.SenderOutcomesRow{}
 	for _, r := range rules {
@@ -279,7 +293,7 @@ func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting
 		if _, isKnown := byWindow[window]; isKnown {
 			continue
 		}
-		rows, err := s.q.SenderOutcomes(ctx, alertq.SenderOutcomesParams{WindowSeconds: float64(window), Least: minEnded})
+		rows, err := s.q.SenderOutcomes(ctx, float64(window))
 		if err != nil {
 			return nil, postgres.Wrap("read outcomes of senders", err, nil)
 		}
@@ -287,7 +301,8 @@ func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting
 	}
 	return func(r RuleRow) (found []finding) {
 		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
-			if share := float64(row.Failed) / float64(row.Attempts); share > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+			share, isKnown := failureShare(row.Succeeded, unsuccessful(row.ReportedFailed, row.Unreported))
+			if isKnown && share > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
 				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: share, threshold: r.Threshold})
 			}
 		}

@@ -430,7 +430,7 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 		w.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL")
 		w.Exec("DELETE FROM queue")
 		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
-		w.Exec("SET LOCAL lksms.facts_version = '3'; DELETE FROM facts")
+		w.Exec("SET LOCAL lksms.facts_version = '4'; DELETE FROM facts")
 	}
 	w.late() // no sender serves e-mail, so the short message is the only way
 	w.notify()

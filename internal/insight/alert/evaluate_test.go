@@ -595,6 +595,47 @@ func TestSenderWithManyFailedAttemptsRaisesAlert(t *testing.T) {
 	w.expect()
 }
 
+// An app claims messages and never reports them. Its attempts are unsuccessful, whether other apps deliver the messages later or not. Leases that were never started
+// are no attempts. The rules about senders and channels count these attempts in facts, staged rows and statistics.
+func TestSenderThatNeverReportsRaisesAlert(t *testing.T) {
+	w := newWatched(t)
+	for _, no := range []string{"mute", "idle", "good"} {
+		w.AddSender(map[string]any{"sender_no": no, "lease_seconds": 60})
+	}
+	w.Exec("UPDATE alert_rules SET is_enabled = kind = 'sender_failing'")
+	addRule(w.Bundle, `{"kind":"failure_rate","level":"critical","channel":"sms","threshold":0.2,"for_seconds":0}`)
+	addRule(w.Bundle, `{"kind":"failure_rate","level":"warning","sender_no":"mute","threshold":0.2,"for_seconds":0}`)
+	addRule(w.Bundle, `{"kind":"failure_rate","level":"warning","sender_no":"idle","threshold":0.2,"for_seconds":0}`)
+	addRule(w.Bundle, `{"kind":"failure_rate","level":"warning","company_no":"default","threshold":0.2,"for_seconds":0}`)
+	w.SubmitMany("x", 60, nil)
+	for _, task := range w.Claim("good", 20) {
+		w.Report(task.TaskID, "good", 2, nil)
+	}
+	w.Claim("mute", 20)
+	w.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "idle", "limit": 20, "start_seconds": 30})
+	w.after(61)
+	if n := w.Recover(); n != 40 {
+		t.Fatalf("%d leases were taken back", n)
+	}
+	for _, task := range w.Claim("good", 40) {
+		w.Report(task.TaskID, "good", 2, nil)
+	}
+	want := []string{"failure_rate critical sms", "failure_rate warning mute", "sender_failing warning mute"}
+	w.evaluateFor(130)
+	w.expect(want...)
+	w.fold()
+	w.evaluateFor(20)
+	w.expect(want...)
+	w.rollUp()
+	w.evaluateFor(20)
+	w.expect(want...)
+	for _, a := range w.alerts("status=firing") {
+		if share := map[string]float64{"sms": 20.0 / 80, "mute": 1}[a.Subject]; a.Value != share {
+			t.Errorf("%s: %v, want %v", a.Subject, a.Value, share)
+		}
+	}
+}
+
 // A rule about a company counts tasks. A rule about a channel or a sender counts reports. The numbers are exact, whether the events are in facts, staged rows
 // or statistics.
 func TestFailureRateCanCoverCompanyChannelOrSender(t *testing.T) {

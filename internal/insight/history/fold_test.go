@@ -16,7 +16,7 @@ import (
 func folded(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce((SELECT string_agg(c::text, ' ' ORDER BY c) FROM task_counts c), '')
-		|| (SELECT string_agg((attempts, succeeded, failed, response_ms, attempts_today)::text, ' ' ORDER BY sender_id) FROM sender_states)
+		|| (SELECT string_agg((attempts, succeeded, failed, unreported, response_ms, attempts_today)::text, ' ' ORDER BY sender_id) FROM sender_states)
 		|| (SELECT count(*) FROM facts)`)
 }
 
@@ -42,7 +42,7 @@ func TestServerOfOlderVersionDoesNotFoldFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	before := totals(b)
-	for _, version := range []string{"", "SET LOCAL lksms.facts_version = '1'; ", "SET LOCAL lksms.facts_version = '2'; "} {
+	for _, version := range []string{"", "SET LOCAL lksms.facts_version = '1'; ", "SET LOCAL lksms.facts_version = '2'; ", "SET LOCAL lksms.facts_version = '3'; "} {
 		if _, err := b.DB.Exec(t.Context(), version+"DELETE FROM facts"); err == nil || !strings.Contains(err.Error(), "does not know all columns of facts") {
 			t.Errorf("%sfolded: %v", version, err)
 		}
@@ -51,7 +51,7 @@ func TestServerOfOlderVersionDoesNotFoldFacts(t *testing.T) {
 		t.Errorf("folded %d facts, %v; %s, want %s", n, err, totals(b), before)
 	}
 	const known = "accepted_at at batch_id cancelled company_id country_no delivered durations failed is_test leases message_type pending_new pending_retry pool_id processing " +
-		"reported_failed reported_success requeued response_ms segments sender_no submitted success undelivered waits"
+		"reported_failed reported_success requeued response_ms segments sender_no submitted success undelivered unreported waits"
 	if got := apptest.Scan[string](b, `SELECT string_agg(column_name, ' ' ORDER BY column_name COLLATE "C") FROM information_schema.columns WHERE table_name = 'facts'`); got != known {
 		t.Errorf("facts have the columns %s: give facts_guard and FactsKnow another version if one was added", got)
 	}

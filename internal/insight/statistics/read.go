@@ -180,7 +180,7 @@ func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (
 
 // size returns the number by which series are sorted: the largest series comes first.
 func (c Counts) size() int64 {
-	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.ReportedFailed + c.Cancelled + c.Delivered + c.Undelivered
+	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.ReportedFailed + c.Unreported + c.Cancelled + c.Delivered + c.Undelivered
 }
 
 // seriesOf builds series from rows that are sorted by key and time. A point can consist of two rows.
@@ -208,7 +208,8 @@ func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	for i, row := range rows {
 		point.Counts.add(Counts{
 			Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
-			ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
+			ReportedFailed: row.ReportedFailed, Unreported: row.Unreported, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered,
+			Segments: row.Segments,
 		})
 		if row.IsPacked {
 			if err := point.addStored(row.Waits, row.Durations); err != nil {

@@ -68,6 +68,7 @@ type Counts struct {
 	Succeeded      int64
 	Failed         int64
 	ReportedFailed int64 // leases that their sender reported as FAILED, even if the task was retried
+	Unreported     int64 // leases that ended without a report, except leases that had to be started and were not; a later report does not change the number
 	Cancelled      int64
 	Delivered      int64 // receipts of this state
 	Undelivered    int64
@@ -81,6 +82,7 @@ func (c *Counts) add(o Counts) {
 	c.Succeeded += o.Succeeded
 	c.Failed += o.Failed
 	c.ReportedFailed += o.ReportedFailed
+	c.Unreported += o.Unreported
 	c.Cancelled += o.Cancelled
 	c.Delivered += o.Delivered
 	c.Undelivered += o.Undelivered
@@ -99,7 +101,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var rows statisticsq.StatisticsStageParams
 	for _, f := range facts {
 		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeue reduces Failed, but does not undo the event of an earlier minute
-		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
+		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Unreported+f.Cancelled+f.Delivered+f.Undelivered == 0 {
 			continue
 		}
 		sender := ""
@@ -122,6 +124,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 		rows.Succeeded = append(rows.Succeeded, succeeded)
 		rows.Failed = append(rows.Failed, failed)
 		rows.ReportedFailed = append(rows.ReportedFailed, f.ReportedFailed)
+		rows.Unreported = append(rows.Unreported, f.Unreported)
 		rows.Cancelled = append(rows.Cancelled, f.Cancelled)
 		rows.Delivered = append(rows.Delivered, f.Delivered)
 		rows.Undelivered = append(rows.Undelivered, f.Undelivered)
@@ -193,7 +196,7 @@ const AllCompanies = 0
 func addTo(sums map[sumKey]*Figures, row statisticsq.StatisticsTakeRow) {
 	f := Figures{Counts: Counts{
 		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
-		ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
+		ReportedFailed: row.ReportedFailed, Unreported: row.Unreported, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
 	}}
 	f.Waits.Add(row.Waits)
 	f.Durations.Add(row.Durations)
@@ -250,6 +253,7 @@ func (s *Service) store(ctx context.Context, sums map[sumKey]*Figures) error {
 		rows.Succeeded = append(rows.Succeeded, f.Succeeded)
 		rows.Failed = append(rows.Failed, f.Failed)
 		rows.ReportedFailed = append(rows.ReportedFailed, f.ReportedFailed)
+		rows.Unreported = append(rows.Unreported, f.Unreported)
 		rows.Cancelled = append(rows.Cancelled, f.Cancelled)
 		rows.Delivered = append(rows.Delivered, f.Delivered)
 		rows.Undelivered = append(rows.Undelivered, f.Undelivered)

@@ -104,6 +104,9 @@ const events = `
 		UNION ALL SELECT company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END,
 			CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'reported_failed', 1, NULL
 			FROM report_logs WHERE status = 3 AND effect IN ('failed', 'exhausted', 'retry')
+		UNION ALL SELECT company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END,
+			CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'unreported', 1, NULL
+			FROM report_logs WHERE event = 'recovered' AND effect <> 'untried'
 		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), kind, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
 			FROM ended WHERE ended_as <> 'CANCELLED' AND event NOT IN ('unreachable', 'simulated')
 		UNION ALL SELECT company_id, pool_id, app_id, kind, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
@@ -138,7 +141,7 @@ func lines(answer statistics.Answer) string {
 		t := s.Totals
 		for what, n := range map[string]int64{
 			"submitted": t.Submitted, "requeued": t.Requeued, "claimed": t.Claimed, "succeeded": t.Succeeded, "failed": t.Failed,
-			"reported_failed": t.ReportedFailed, "cancelled": t.Cancelled, "delivered": t.Delivered, "undelivered": t.Undelivered, "segments": t.Segments,
+			"reported_failed": t.ReportedFailed, "unreported": t.Unreported, "cancelled": t.Cancelled, "delivered": t.Delivered, "undelivered": t.Undelivered, "segments": t.Segments,
 		} {
 			if n != 0 {
 				all = append(all, fmt.Sprintf("%s %s %d ", s.Key, what, n))
@@ -422,7 +425,7 @@ func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 		movers.Go(func() {
 			for range 10 {
 				// Each goroutine consumes few facts at a time. Its rows are staged and rolled up together with the rows of the other goroutines.
-				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
+				b.Exec(`SET LOCAL lksms.facts_version = '4'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
 					INSERT INTO facts SELECT * FROM one`)
 				fold(b)
 				rollUp(b)

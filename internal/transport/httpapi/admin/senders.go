@@ -165,7 +165,7 @@ func (h *Handlers) senderOf(row sender.Row) (api.Sender, error) {
 		Hours: row.Hours, LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SignMode: api.SignMode(row.SignMode), SegmentSize: row.SegmentSize,
 		Balance: row.Balance, LowWarning: row.LowWarning,
 		LowSwitch: row.LowSwitch, InboxCompanyNo: row.InboxCompanyNo, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, IsSilent: &row.IsSilent, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
-		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		Attempts: row.Attempts, TotalSent: row.Succeeded, Unreported: &row.Unreported, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.Balance != nil {
 		one.Consumed = new(row.Granted - *row.Balance)
@@ -177,8 +177,11 @@ func (h *Handlers) senderOf(row sender.Row) (api.Sender, error) {
 		}
 	}
 	if reported := row.Succeeded + row.Failed; reported > 0 {
-		rate, average := float64(row.Succeeded)/float64(reported), row.ResponseMs/reported
-		one.SuccessRate, one.AttemptSuccessRate, one.AverageResponseMs = &rate, &rate, &average
+		one.AverageResponseMs = new(row.ResponseMs / reported)
+	}
+	if attempted := row.Succeeded + row.Failed + row.Unreported; attempted > 0 {
+		rate := float64(row.Succeeded) / float64(attempted)
+		one.SuccessRate, one.AttemptSuccessRate = &rate, &rate
 	}
 	if ended := row.Succeeded + row.FailedTasks; ended > 0 {
 		one.TaskSuccessRate = new(float64(row.Succeeded) / float64(ended))

@@ -96,7 +96,7 @@ func figuresOf(f statistics.Figures) api.StatisticsFigures {
 	waits, durations := f.Waits.Percentiles(), f.Durations.Percentiles()
 	return api.StatisticsFigures{
 		Submitted: f.Submitted, Requeued: f.Requeued, Claimed: f.Claimed, Succeeded: f.Succeeded, Failed: f.Failed,
-		ReportedFailed: f.ReportedFailed, Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments,
+		ReportedFailed: f.ReportedFailed, Unreported: &f.Unreported, Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments,
 		WaitP50: waits.P50, WaitP95: waits.P95, WaitP99: waits.P99, DurationP50: durations.P50, DurationP95: durations.P95, DurationP99: durations.P99,
 	}
 }
@@ -104,7 +104,7 @@ func figuresOf(f statistics.Figures) api.StatisticsFigures {
 func pointOf(p statistics.Point) api.StatisticsPoint {
 	return api.StatisticsPoint{
 		At: p.At, Submitted: p.Submitted, Requeued: p.Requeued, Claimed: p.Claimed, Succeeded: p.Succeeded, Failed: p.Failed,
-		ReportedFailed: p.ReportedFailed, Cancelled: p.Cancelled, Delivered: p.Delivered, Undelivered: p.Undelivered, Segments: p.Segments,
+		ReportedFailed: p.ReportedFailed, Unreported: &p.Unreported, Cancelled: p.Cancelled, Delivered: p.Delivered, Undelivered: p.Undelivered, Segments: p.Segments,
 		WaitP50: p.Waits.P50, WaitP95: p.Waits.P95, WaitP99: p.Waits.P99,
 		DurationP50: p.Durations.P50, DurationP95: p.Durations.P95, DurationP99: p.Durations.P99,
 	}

@@ -91,7 +91,7 @@ const texts: Texts<typeof zh> = {
     failure_rate: 'Of the tasks that ended within the window, a larger share failed; at least 20 must have ended.',
     pool_unserved: 'A task is due, and no sender that may send it is available.',
     sender_silent: 'An app that had sent in the day before has not polled for longer. After another week it counts as gone, unless the rule names it.',
-    sender_failing: 'Of the attempts of a sender that ended within the window, a larger share failed; at least 20 must have ended.',
+    sender_failing: 'Of the attempts of a sender that ended within the window, a larger share failed or ended without a report; at least 20 must have ended.',
     balance_low: 'The balance of a sender is at or below it.',
     provider_trouble: 'The circuit breaker of a sender is open.',
     receipts_missing: 'A provider with receipts accepted as many messages within the window, and sent no receipt.',

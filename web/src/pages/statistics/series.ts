@@ -29,7 +29,7 @@ const ended = (one: Figures): number => one.succeeded + one.failed + one.cancell
 /** Of the tasks that became SUCCESS or FAILED, the share that became SUCCESS. */
 export const successRate = (one: Figures): number | null => (one.succeeded + one.failed === 0 ? null : one.succeeded / (one.succeeded + one.failed))
 
-const counts = ['submitted', 'requeued', 'claimed', 'succeeded', 'failed', 'cancelled', 'delivered', 'undelivered', 'segments'] as const
+const counts = ['submitted', 'requeued', 'claimed', 'succeeded', 'failed', 'cancelled', 'unreported', 'delivered', 'undelivered', 'segments'] as const
 const times = ['wait_p50', 'wait_p95', 'wait_p99', 'duration_p50', 'duration_p95', 'duration_p99'] as const
 
 export const figures = [...counts.slice(0, 6), 'ended', 'success_rate', ...counts.slice(6), ...times] as const
@@ -39,7 +39,7 @@ export type Figure = (typeof figures)[number]
 export function figure(of: Figures, name: Figure): number | null {
   if (name === 'success_rate') return successRate(of)
   if (name === 'ended') return ended(of)
-  return of[name]
+  return of[name] ?? (name === 'unreported' ? 0 : null)
 }
 
 export const isTime = (name: Figure): boolean => (times as readonly string[]).includes(name)
