@@ -1449,10 +1449,14 @@ func (q *Queries) BatchUnreadable(ctx context.Context, arg BatchUnreadableParams
 }
 
 const batchesChecking = `-- name: BatchesChecking :many
-SELECT b.id FROM batches b
-LEFT JOIN uploads u ON u.id = b.upload_id
-WHERE b.status = 'checking' AND NOT b.is_settled
-ORDER BY row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id), u.size NULLS FIRST, b.id
+SELECT c.id
+FROM (
+    SELECT b.id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
+    FROM batches b
+    LEFT JOIN uploads u ON u.id = b.upload_id
+    WHERE b.status = 'checking' AND NOT b.is_settled
+) c
+ORDER BY c.turn, c.size NULLS FIRST, c.id
 LIMIT $1::integer
 `
 

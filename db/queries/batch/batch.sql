@@ -46,10 +46,14 @@ SELECT b.id, b.company_id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_rea
 -- BatchesChecking returns the batches whose check is running or waiting. The companies take turns: first the smallest upload of each company, then the second of
 -- each.
 -- name: BatchesChecking :many
-SELECT b.id FROM batches b
-LEFT JOIN uploads u ON u.id = b.upload_id
-WHERE b.status = 'checking' AND NOT b.is_settled
-ORDER BY row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id), u.size NULLS FIRST, b.id
+SELECT c.id
+FROM (
+    SELECT b.id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
+    FROM batches b
+    LEFT JOIN uploads u ON u.id = b.upload_id
+    WHERE b.status = 'checking' AND NOT b.is_settled
+) c
+ORDER BY c.turn, c.size NULLS FIRST, c.id
 LIMIT @max_rows::integer;
 
 -- BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.

@@ -376,9 +376,9 @@ func TestNoTaskHasTwoLeasesWhileFlowsTakeTurns(t *testing.T) {
 // The tasks of a batch that was just paused are not held yet. No claim returns them, also when flows of the company take turns.
 func TestNoFlowReturnsTasksOfAPausedBatch(t *testing.T) {
 	b := apptest.New(t)
-	who := users(b, "anna")
+	who := users(b, "anna", "bert")
 	b.SubmitMany("anna", 20, nil, who[0]...)
-	rowsOf(b, "list", 20, 7, "anna")
+	rowsOf(b, "list", 20, 7, "bert")
 	b.SubmitMany("anna", 20, nil, who[0]...)
 	setBatch(b, "paused")
 	if all := contents(b, "app", 10); len(all) != 40 || len(of(all, "list")) != 0 {
