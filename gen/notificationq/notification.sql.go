@@ -174,7 +174,7 @@ func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int
 
 const businessTaskBegan = `-- name: BusinessTaskBegan :one
 SELECT coalesce(CASE WHEN bool_or(n.biz_type IN (3, 4) AND n.replaced_at IS NOT NULL) THEN -- task finished, task abnormal
-        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at) -- node timeout
+        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at AND n.started_at <= now()) -- node timeout
     END, 'epoch')::timestamptz AS began_at
 FROM notifications n
 WHERE n.company_id = $1 AND n.biz_task_id = $2 AND n.deleted_at IS NULL

@@ -353,18 +353,19 @@ type sender struct {
 	lowWarning *int
 	lowSwitch  *int
 
-	used      map[string]int // used segments, by window
-	took      int            // number of tasks in the last claim that returned tasks
-	tookAt    time.Time
-	next      time.Time // time at which the sender is ready again
-	polled    time.Time // last claim
-	routedAt  time.Time // last claim while the sender was on and had a route
-	heard     time.Time // last claim or settling report
-	ledger    []ledgerEntry
-	events    []string
-	attempts  int
-	succeeded int
-	failed    int
+	used       map[string]int // used segments, by window
+	took       int            // number of tasks in the last claim that returned tasks
+	tookAt     time.Time
+	next       time.Time // time at which the sender is ready again
+	polled     time.Time // last claim
+	routedAt   time.Time // last claim while the sender was on and had a route
+	heard      time.Time // last claim or settling report
+	ledger     []ledgerEntry
+	events     []string
+	attempts   int
+	succeeded  int
+	failed     int
+	unreported int // leases that ended without a report, after they were started or needed no start
 }
 
 type ledgerEntry struct {
@@ -652,6 +653,9 @@ func (w *world) recover() (n int) {
 			continue
 		}
 		n++
+		if s := w.sender(t.holder); s != nil {
+			s.unreported++
+		}
 		e := event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "retry", At: w.now}
 		switch {
 		case w.isOver(t) && t.stopped == nil:

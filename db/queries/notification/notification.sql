@@ -93,7 +93,7 @@ WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at I
 -- again, or if its starts had no time.
 -- name: BusinessTaskBegan :one
 SELECT coalesce(CASE WHEN bool_or(n.biz_type IN (3, 4) AND n.replaced_at IS NOT NULL) THEN -- task finished, task abnormal
-        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at) -- node timeout
+        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at AND n.started_at <= now()) -- node timeout
     END, 'epoch')::timestamptz AS began_at
 FROM notifications n
 WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at IS NULL;

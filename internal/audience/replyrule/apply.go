@@ -23,6 +23,7 @@ import (
 
 const (
 	portion     = 20             // maximum number of messages of a company to which rules are applied before those of the next company
+	readAgain   = time.Second    // a company without further due messages is read again after this time, while those of others are processed
 	maxReplies  = 5              // maximum number of automatic replies of a company to the messages of a number within an hour: it also ends a loop of two programs
 	maxForwards = 60             // maximum number of messages from a number within an hour that are forwarded
 	maxAge      = 24 * time.Hour // maximum age of a message that gets an automatic reply: a phone can hand over old messages
@@ -87,7 +88,8 @@ func (set ruleSet) find(content string) *Row {
 // that the replies to a number are counted exactly. Each message has its own transaction: its action and the record of the action are stored together, or neither
 // is. If an action fails because of the database, the message is tried again later, and the others continue.
 func (s *Service) Apply(ctx context.Context) (done int, failures error) {
-	after := map[int64]int64{} // the last message of each company that was tried
+	after := map[int64]int64{}    // the last message of each company that was tried
+	next := map[int64]time.Time{} // when the messages of a company are read again: those that are not due are read in vain
 	for isOver := false; !isOver && ctx.Err() == nil; {
 		companies, err := s.q.ReplyActionCompanies(ctx) // queried in each round, so that a company with few messages waits for one round at most
 		if err != nil {
@@ -95,9 +97,15 @@ func (s *Service) Apply(ctx context.Context) (done int, failures error) {
 		}
 		isOver = true
 		for _, company := range companies {
+			if time.Now().Before(next[company]) {
+				continue
+			}
 			ids, err := s.q.ReplyActionsDue(ctx, replyruleq.ReplyActionsDueParams{CompanyID: company, AfterID: after[company], MaxRows: portion})
 			if err != nil {
 				return done, errors.Join(failures, fmt.Errorf("find messages for rules: %w", err))
+			}
+			if len(ids) < portion {
+				next[company] = time.Now().Add(readAgain)
 			}
 			if len(ids) == 0 {
 				continue

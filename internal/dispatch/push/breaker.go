@@ -112,6 +112,7 @@ func (w *worker) updateBreaker(ctx context.Context, current *setup, t tally) {
 
 func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcome) {
 	w.fruitless.Store(0)
+	defer w.endWait() // a claim that waits beside other batches has the limit of the closed breaker
 	openings, pause, isOpened, err := w.p.senders.OpenBreaker(ctx, w.breaker(current), sender.Opening{
 		Reason: cause.Code + ": " + cause.Error, DayOf: cause.Pause.DayOf, For: cause.Pause.For, First: firstPause, Longest: maxPause,
 	})

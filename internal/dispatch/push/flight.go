@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"sync"
+	"time"
 
 	"lksms/internal/dispatch/driver"
 	"lksms/internal/dispatch/driver/provider"
@@ -15,11 +16,12 @@ type flight struct {
 	all     sync.WaitGroup
 	changed chan struct{} // signals that room can have changed
 
-	mu       sync.Mutex
-	driver   driver.Driver // of the batches
-	batches  int
-	open     int  // claimed messages without a stored outcome
-	isFailed bool // a message was neither sent nor refused: the next batch begins after the last one has ended, and its circuit breaker decides
+	mu         sync.Mutex
+	driver     driver.Driver // of the batches
+	batches    int
+	open       int  // claimed messages without a stored outcome
+	isTroubled bool // the provider refused the sender: the next batch begins after the last one has ended, and its circuit breaker decides
+	isDoubtful bool // the last outcome was unclear: the next batch begins after a clear one, or after the last batch has ended
 }
 
 func newFlight() *flight { return &flight{changed: make(chan struct{}, 1)} }
@@ -32,18 +34,35 @@ func (f *flight) room(s *setup, limit int) int {
 	switch {
 	case f.batches == 0:
 		return limit
-	case f.isFailed || s.circuit.openings > 0 || s.driver != f.driver || s.row.IntervalMs > 0 || f.open > limit/2:
+	case f.isTroubled || f.isDoubtful || s.circuit.openings > 0 || s.driver != f.driver || s.row.IntervalMs > 0 || f.open > limit/2:
 		return 0
 	default:
 		return limit - f.open
 	}
 }
 
-// await waits until room can have changed, or until ctx ends.
+// await waits until room can have changed, or until ctx ends. The setup can also change: room is therefore asked again after linkPoll.
 func (f *flight) await(ctx context.Context) {
+	poll := time.NewTimer(linkPoll)
+	defer poll.Stop()
 	select {
 	case <-f.changed:
+	case <-poll.C:
 	case <-ctx.Done():
+	}
+}
+
+// learn records whether an outcome permits further batches. The caller has locked f.
+func (f *flight) learn(o provider.Outcome) {
+	switch {
+	case o.InPart:
+		f.isDoubtful = false
+	case o.Trouble:
+		f.isTroubled = true
+	case o.Outage || o.Unknown:
+		f.isDoubtful = true
+	case !o.Unasked:
+		f.isDoubtful = false
 	}
 }
 
@@ -68,16 +87,15 @@ func (w *worker) begin(current *setup, rows []claim.Lease) {
 			f.change(func() {
 				f.open -= len(outcomes)
 				for _, k := range outcomes {
-					f.isFailed = f.isFailed || isFailure(k.outcome)
+					f.learn(k.outcome)
 				}
 			})
 		})
 		f.change(func() {
 			f.batches, f.open = f.batches-1, f.open-left
-			f.isFailed = f.isFailed && f.batches > 0
+			if f.batches == 0 {
+				f.isTroubled, f.isDoubtful = false, false
+			}
 		})
 	})
 }
-
-// isFailure reports whether an outcome can open the circuit breaker.
-func isFailure(o provider.Outcome) bool { return !o.InPart && (o.Trouble || o.Outage || o.Unknown) }

@@ -109,7 +109,7 @@ var mutants = []Mutant{
 		{ends, " FOR UPDATE) t\n),\nverdict AS MATERIALIZED (", ` FOR UPDATE) t
     UNION ALL
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count,
-        i.provider_no, i.retry_delay, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
+        i.provider_no, i.in_part, i.retry_delay, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
         t.updated_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
     FROM input i
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
