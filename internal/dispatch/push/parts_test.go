@@ -34,7 +34,7 @@ func awaitSeen(t *testing.T, c apptest.Carrier, n int) {
 // C1: the rest of a long message is sent even if its time ends: the lease is renewed, and nothing is sent again.
 func TestLeaseCoversTheRestOfALongMessage(t *testing.T) {
 	for name, answer := range map[string]func(m simulated.Message) simulated.Answer{
-		"slow": func(simulated.Message) simulated.Answer { return simulated.Answer{Delay: 2500 * time.Millisecond} },
+		"slow": func(simulated.Message) simulated.Answer { return simulated.Answer{Delay: 1500 * time.Millisecond} },
 		"throttled": func(m simulated.Message) simulated.Answer {
 			if m.Nth > 1 && m.Nth < 7 {
 				return simulated.Answer{Status: uint32(smpp.RThrottled)}
@@ -44,7 +44,7 @@ func TestLeaseCoversTheRestOfALongMessage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, c := newAnswering(t, answer, nil)
-			b.Expect(200, "", "PATCH", bound, map[string]any{"lease_seconds": 8})
+			b.Expect(200, "", "PATCH", bound, map[string]any{"lease_seconds": 4})
 			id := b.Submit(ofParts(5))
 			apptest.Eventually(t, "the message is sent", func() bool {
 				if n := b.Recover(); n != 0 {
