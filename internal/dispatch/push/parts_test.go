@@ -43,7 +43,7 @@ func TestLeaseCoversTheRestOfALongMessage(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, c := newAnswering(t, answer, nil)
+			b, c := newAnswering(t, answer, map[string]any{"response_seconds": 20}) // an answer without a time limit near its delay
 			b.Expect(200, "", "PATCH", bound, map[string]any{"lease_seconds": 4})
 			id := b.Submit(ofParts(5))
 			apptest.Eventually(t, "the message is sent", func() bool {
