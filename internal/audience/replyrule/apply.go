@@ -89,9 +89,9 @@ func (set ruleSet) find(content string) *Row {
 // is. If an action fails because of the database, the message is tried again later, and the others continue.
 func (s *Service) Apply(ctx context.Context) (done int, failures error) {
 	after := map[int64]int64{}    // the last message of each company that was tried
-	next := map[int64]time.Time{} // when the messages of a company are read again: those that are not due are read in vain
+	next := map[int64]time.Time{} // the earliest time of the next query for a company: a query also reads all waiting messages that are not due
 	for isOver := false; !isOver && ctx.Err() == nil; {
-		companies, err := s.q.ReplyActionCompanies(ctx) // queried in each round, so that a company with few messages waits for one round at most
+		companies, err := s.q.ReplyActionCompanies(ctx) // queried in each round, so that a new company waits for one round at most
 		if err != nil {
 			return done, errors.Join(failures, fmt.Errorf("find companies for rules: %w", err))
 		}

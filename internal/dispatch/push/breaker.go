@@ -71,16 +71,20 @@ func (t *tally) count(o provider.Outcome) {
 		t.unread++
 	}
 	switch {
-	case o.InPart: // the provider accepted messages
+	case isThrough(o):
 		t.through++
-	case o.Trouble || o.Outage || o.Unknown:
+	case isFailure(o):
 		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Pause != provider.Pause{}) {
 			t.failure = &o
 		}
-	case !o.Unasked:
-		t.through++
 	}
 }
+
+// isFailure reports whether an outcome is a failure of the sender or the provider.
+func isFailure(o provider.Outcome) bool { return !o.InPart && (o.Trouble || o.Outage || o.Unknown) }
+
+// isThrough reports whether the provider accepted a message, or a part of it, or refused it.
+func isThrough(o provider.Outcome) bool { return o.InPart || !isFailure(o) && !o.Unasked }
 
 // updateBreaker opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider
 // requested a pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe. A closed link is no trouble if the

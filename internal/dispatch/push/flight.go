@@ -10,8 +10,8 @@ import (
 	"lksms/internal/dispatch/queue/claim"
 )
 
-// flight counts the messages that a worker sends through links. It has several batches at the same time, so that one slow answer does not keep the slots of
-// the other messages empty.
+// flight counts the messages that a worker sends. A driver with links has several batches at the same time, so that one slow answer does not keep the slots of the
+// other messages empty. Any other driver has one batch.
 type flight struct {
 	all     sync.WaitGroup
 	changed chan struct{} // signals that room can have changed
@@ -34,7 +34,7 @@ func (f *flight) room(s *setup, limit int) int {
 	switch {
 	case f.batches == 0:
 		return limit
-	case f.isTroubled || f.isDoubtful || s.circuit.openings > 0 || s.driver != f.driver || s.row.IntervalMs > 0 || f.open > limit/2:
+	case s.links == nil || f.isTroubled || f.isDoubtful || s.circuit.openings > 0 || s.driver != f.driver || s.row.IntervalMs > 0 || f.open > limit/2:
 		return 0
 	default:
 		return limit - f.open
@@ -55,14 +55,12 @@ func (f *flight) await(ctx context.Context) {
 // learn records whether an outcome permits further batches. The caller has locked f.
 func (f *flight) learn(o provider.Outcome) {
 	switch {
-	case o.InPart:
+	case isThrough(o):
 		f.isDoubtful = false
-	case o.Trouble:
+	case isFailure(o) && o.Trouble:
 		f.isTroubled = true
-	case o.Outage || o.Unknown:
+	case isFailure(o):
 		f.isDoubtful = true
-	case !o.Unasked:
-		f.isDoubtful = false
 	}
 }
 

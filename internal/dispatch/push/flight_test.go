@@ -29,7 +29,7 @@ func TestOutcomesPermitFurtherBatches(t *testing.T) {
 			for _, o := range c.outcomes {
 				f.learn(o)
 			}
-			if got := f.room(&setup{}, 100); got != c.want {
+			if got := f.room(&setup{links: &links{}}, 100); got != c.want {
 				t.Errorf("room for %d messages, want %d", got, c.want)
 			}
 		})

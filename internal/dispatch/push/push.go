@@ -203,7 +203,7 @@ type worker struct {
 	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
 	rechecks sync.Map                   // the *recheck of each message that is being sent, by its lease
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
-	flight   *flight                    // messages that are being sent through links
+	flight   *flight                    // messages that are being sent
 
 	preparing sync.Mutex
 	prepared  *setup // the last prepared setup; nil: the sender is not driven now. Guarded by preparing
@@ -340,10 +340,8 @@ func (w *worker) run() {
 		case err != nil:
 			w.p.log.Warn("driven sender could not claim", "sender_no", w.senderNo, "error", err)
 			w.p.sleep(maxBackoff)
-		case len(rows) > 0 && current.links != nil:
-			w.begin(current, rows)
 		case len(rows) > 0:
-			w.deliver(current, rows, func([]answer) {})
+			w.begin(current, rows)
 		}
 	}
 }
