@@ -226,19 +226,13 @@ func (s *Service) startNode(ctx context.Context, origin submit.Origin, e Event, 
 // moveDeadline returns the reminders of a start of a node that has not ended. If the start gives the node another deadline or interval, the reminders of the
 // former deadline are withdrawn, and people are reminded on all their channels, even on channels that the event does not name.
 func (s *Service) moveDeadline(ctx context.Context, origin submit.Origin, e Event, now time.Time) (ended int, all []Notification, err error) {
-	p := notificationq.NodeRemindersMovedParams{
-		CompanyID: origin.CompanyID, NodeID: *e.NodeID, StartedAt: e.StartedAt, MaxMinutes: *e.MaxMins, RepeatMinutes: e.Repeat, Channels: e.Channels,
+	interval, err := intervalOf(e.Repeat, e.Payload)
+	if err != nil {
+		return 0, nil, err
 	}
-	if p.RepeatMinutes == nil { // as in Notification.complete
-		minutes, err := minutesOf(e.Payload, "timeoutRemind")
-		if err != nil {
-			return 0, nil, err
-		}
-		if optional.Value(minutes) > 0 {
-			p.RepeatMinutes = minutes
-		}
-	}
-	moved, err := s.q.NodeRemindersMoved(ctx, p)
+	moved, err := s.q.NodeRemindersMoved(ctx, notificationq.NodeRemindersMovedParams{
+		CompanyID: origin.CompanyID, NodeID: *e.NodeID, StartedAt: e.StartedAt, MaxMinutes: *e.MaxMins, RepeatMinutes: interval, Channels: e.Channels,
+	})
 	if err != nil {
 		return 0, nil, postgres.Wrap("find reminders of another deadline", err, nil)
 	}

@@ -138,14 +138,9 @@ func (n *Notification) complete(payload map[string]any) error {
 	if n.BizType != NodeTimeout {
 		return nil
 	}
-	if n.Repeat == nil {
-		minutes, err := minutesOf(payload, "timeoutRemind")
-		if err != nil {
-			return err
-		}
-		if optional.Value(minutes) > 0 {
-			n.Repeat = minutes
-		}
+	var err error
+	if n.Repeat, err = intervalOf(n.Repeat, payload); err != nil {
+		return err
 	}
 	if n.NextRunAt == nil && n.StartedAt != nil {
 		limit, err := minutesOf(payload, "maxDuration")
@@ -155,6 +150,19 @@ func (n *Notification) complete(payload map[string]any) error {
 		n.NextRunAt = new(n.StartedAt.Add(time.Duration(optional.Value(limit)) * time.Minute))
 	}
 	return nil
+}
+
+// intervalOf returns the minutes between two reminders of a node: repeat, or else the value of the payload. It returns nil if people are reminded once. Fault:
+// request.invalid.
+func intervalOf(repeat *int64, payload map[string]any) (*int64, error) {
+	if repeat != nil {
+		return repeat, nil
+	}
+	minutes, err := minutesOf(payload, "timeoutRemind")
+	if optional.Value(minutes) == 0 {
+		return nil, err
+	}
+	return minutes, nil
 }
 
 // minutesOf reads a number of minutes from a payload. It returns nil if the key is missing. Fault: request.invalid.
