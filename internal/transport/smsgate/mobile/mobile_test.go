@@ -831,15 +831,12 @@ func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	submit := func() string {
 		return s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "expires_at": time.Now().Add(40 * time.Second)}).TaskID
 	}
-	expires := func(id string) {
-		s.Exec("UPDATE queue SET expires_at = now() - interval '1 second', lease_until = now() - interval '1 second' WHERE task_id = $1", id)
-	}
 	id := submit()
 	p.pull()
 	if got, want := p.known[p.only()].ValidUntil, s.Task(id).ExpiresAt.Truncate(time.Millisecond); !got.Equal(want) {
 		t.Errorf("valid until %s, expires at %s", got, want)
 	}
-	expires(id)
+	s.Exec("UPDATE queue SET expires_at = now() - interval '1 second', lease_until = now() - interval '1 second' WHERE task_id = $1", id)
 	if got := p.pull(); len(got) > 0 {
 		t.Errorf("an expired message is given again: %v", got)
 	}
@@ -847,10 +844,8 @@ func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}
-	s.ExpectEffects(id, "released untried")
-	if n, err := s.App.Queue.Expire(t.Context()); n != 1 || err != nil {
-		t.Errorf("expired %d, %v", n, err)
-	}
+	s.AwaitStatus(id, 3)
+	s.ExpectEffects(id, "released untried", "expired expired")
 	if pause := s.GetSender("phone").Pause; pause != nil {
 		t.Errorf("the phone is paused, although its report was correct: %+v", pause)
 	}
