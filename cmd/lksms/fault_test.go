@@ -129,6 +129,10 @@ func TestAKilledServerLeavesNoPartOfAClaimOrReport(t *testing.T) {
 	killWithin := func(statement string, call func(*api.ClientWithResponses) error) {
 		t.Helper()
 		server := serve(t, "DATABASE_URL="+databaseURL)
+		// Otherwise TaskQueue could wait at the gate, and claims would skip the tasks that it holds.
+		eventually(t, "all waiting tasks are queued", func() bool {
+			return scan[int](t, conn, "SELECT count(*) FROM queue WHERE lease_until IS NULL AND lane IS NULL") == 0
+		})
 		gate, err := connect(t, databaseURL).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -464,12 +464,11 @@ func (q *Queries) TaskRenew(ctx context.Context, arg TaskRenewParams) error {
 const taskReport = `-- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
-        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
-        unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
-        unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry, unnest($6::smallint[]) AS max_retry_count,
-        make_interval(secs => unnest($7::double precision[])) AS retry_delay, unnest($8::jsonb[]) AS request_data,
-        nullif(left(unnest($9::text[]), 500), '') AS error_message, nullif(unnest($10::text[]), '') AS provider_no,
-        unnest($11::boolean[]) AS in_part
+        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id, unnest($3::boolean[]) AS in_part,
+        unnest($4::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
+        unnest($5::smallint[]) AS status, unnest($6::boolean[]) AS wants_retry, unnest($7::smallint[]) AS max_retry_count,
+        make_interval(secs => unnest($8::double precision[])) AS retry_delay, unnest($9::jsonb[]) AS request_data,
+        nullif(left(unnest($10::text[]), 500), '') AS error_message, nullif(unnest($11::text[]), '') AS provider_no
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no, i.in_part,
@@ -548,6 +547,7 @@ ORDER BY v.task_id
 type TaskReportParams struct {
 	TaskIds           []string
 	SenderNos         []string
+	InParts           []bool
 	LeaseIds          []*int64
 	Statuses          []int16
 	WantsRetries      []bool
@@ -556,7 +556,6 @@ type TaskReportParams struct {
 	RequestData       [][]byte
 	ErrorMessages     []string
 	ProviderNos       []string
-	InParts           []bool
 	GaveUp            string
 	Sent              string
 	NotSent           string
@@ -592,6 +591,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 	rows, err := q.db.Query(ctx, taskReport,
 		arg.TaskIds,
 		arg.SenderNos,
+		arg.InParts,
 		arg.LeaseIds,
 		arg.Statuses,
 		arg.WantsRetries,
@@ -600,7 +600,6 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 		arg.RequestData,
 		arg.ErrorMessages,
 		arg.ProviderNos,
-		arg.InParts,
 		arg.GaveUp,
 		arg.Sent,
 		arg.NotSent,

@@ -73,12 +73,11 @@ WHERE t.task_id = ANY (ARRAY(SELECT h.task_id FROM held h)) AND t.lease_until IS
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
-        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
+        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id, unnest(@in_parts::boolean[]) AS in_part,
         unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry, unnest(@max_retry_counts::smallint[]) AS max_retry_count,
         make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay, unnest(@request_data::jsonb[]) AS request_data,
-        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(unnest(@provider_nos::text[]), '') AS provider_no,
-        unnest(@in_parts::boolean[]) AS in_part
+        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(unnest(@provider_nos::text[]), '') AS provider_no
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.error_message, i.request_data, i.max_retry_count, i.provider_no, i.in_part,
