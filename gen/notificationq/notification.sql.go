@@ -699,59 +699,6 @@ func (q *Queries) NotificationDue(ctx context.Context, ids []int64) ([]Notificat
 	return items, nil
 }
 
-const notificationDueIDs = `-- name: NotificationDueIDs :many
-WITH RECURSIVE waiting AS (
-    (
-        SELECT n.company_id FROM notifications n
-        WHERE n.next_run_at IS NOT NULL AND now() >= (
-            SELECT d.next_run_at FROM notifications d WHERE d.next_run_at IS NOT NULL ORDER BY d.next_run_at LIMIT 1 -- by notifications_due_idx
-        )
-        ORDER BY n.company_id
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT o.company_id
-    FROM waiting w
-    CROSS JOIN LATERAL (
-        SELECT n.company_id FROM notifications n WHERE n.next_run_at IS NOT NULL AND n.company_id > w.company_id ORDER BY n.company_id LIMIT 1
-    ) o
-)
-SELECT d.id
-FROM waiting w
-CROSS JOIN LATERAL (
-    SELECT n.id, n.next_run_at, row_number() OVER (ORDER BY n.next_run_at) AS turn
-    FROM notifications n
-    WHERE n.company_id = w.company_id AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
-    ORDER BY n.next_run_at
-    LIMIT $1::integer
-) d
-ORDER BY d.turn, d.next_run_at, d.id
-LIMIT $1::integer
-`
-
-// NotificationDueIDs returns the ids of up to batch_size due notifications. The companies take turns: first the oldest notification of each company, then the
-// second of each. It moves through notifications_company_due_idx from each company to the next, so its cost does not depend on the number of notifications. It
-// reads no company if no notification is due.
-func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]int64, error) {
-	rows, err := q.db.Query(ctx, notificationDueIDs, batchSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const notificationFail = `-- name: NotificationFail :one
 UPDATE notifications n
 SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- 2 failed
@@ -1572,6 +1519,76 @@ func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]Notific
 	for rows.Next() {
 		var i NotificationWaitsRow
 		if err := rows.Scan(&i.ID, &i.Wait); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notificationsDue = `-- name: NotificationsDue :many
+WITH RECURSIVE waiting AS (
+    (
+        SELECT n.company_id FROM notifications n
+        WHERE n.next_run_at IS NOT NULL AND now() >= (
+            SELECT d.next_run_at FROM notifications d WHERE d.next_run_at IS NOT NULL ORDER BY d.next_run_at LIMIT 1 -- by notifications_due_idx
+        )
+        ORDER BY n.company_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT o.company_id
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT n.company_id FROM notifications n WHERE n.next_run_at IS NOT NULL AND n.company_id > w.company_id ORDER BY n.company_id LIMIT 1
+    ) o
+),
+turns AS MATERIALIZED (
+    SELECT d.id, d.company_id, d.announcement_id, d.next_run_at, d.turn
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT n.id, n.company_id, n.announcement_id, n.next_run_at, row_number() OVER (ORDER BY n.next_run_at) AS turn
+        FROM notifications n
+        WHERE n.company_id = w.company_id AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+        ORDER BY n.next_run_at
+        LIMIT $2::integer
+    ) d
+    ORDER BY d.turn, d.next_run_at, d.id
+    LIMIT $2::integer
+)
+SELECT t.id, t.company_id, (CASE WHEN a.tag IS NULL THEN cardinality(a.user_ids) ELSE $1::integer END)::integer AS people
+FROM turns t
+JOIN announcements a ON a.id = t.announcement_id
+ORDER BY t.turn, t.next_run_at, t.id
+`
+
+type NotificationsDueParams struct {
+	Portion   int32
+	BatchSize int32
+}
+
+type NotificationsDueRow struct {
+	ID        int64
+	CompanyID int64
+	People    int32
+}
+
+// NotificationsDue returns up to batch_size due notifications, and how many people each of them reaches now; a notification to a tag reaches a portion of them.
+// The companies take turns: first the oldest notification of each company, then the second of each. It moves through notifications_company_due_idx from each
+// company to the next, so its cost does not depend on the number of notifications. It reads no company if no notification is due.
+func (q *Queries) NotificationsDue(ctx context.Context, arg NotificationsDueParams) ([]NotificationsDueRow, error) {
+	rows, err := q.db.Query(ctx, notificationsDue, arg.Portion, arg.BatchSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotificationsDueRow
+	for rows.Next() {
+		var i NotificationsDueRow
+		if err := rows.Scan(&i.ID, &i.CompanyID, &i.People); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

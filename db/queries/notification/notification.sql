@@ -221,10 +221,10 @@ SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]
     run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]);
 
--- NotificationDueIDs returns the ids of up to batch_size due notifications. The companies take turns: first the oldest notification of each company, then the
--- second of each. It moves through notifications_company_due_idx from each company to the next, so its cost does not depend on the number of notifications. It
--- reads no company if no notification is due.
--- name: NotificationDueIDs :many
+-- NotificationsDue returns up to batch_size due notifications, and how many people each of them reaches now; a notification to a tag reaches a portion of them.
+-- The companies take turns: first the oldest notification of each company, then the second of each. It moves through notifications_company_due_idx from each
+-- company to the next, so its cost does not depend on the number of notifications. It reads no company if no notification is due.
+-- name: NotificationsDue :many
 WITH RECURSIVE waiting AS (
     (
         SELECT n.company_id FROM notifications n
@@ -240,18 +240,24 @@ WITH RECURSIVE waiting AS (
     CROSS JOIN LATERAL (
         SELECT n.company_id FROM notifications n WHERE n.next_run_at IS NOT NULL AND n.company_id > w.company_id ORDER BY n.company_id LIMIT 1
     ) o
-)
-SELECT d.id
-FROM waiting w
-CROSS JOIN LATERAL (
-    SELECT n.id, n.next_run_at, row_number() OVER (ORDER BY n.next_run_at) AS turn
-    FROM notifications n
-    WHERE n.company_id = w.company_id AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
-    ORDER BY n.next_run_at
+),
+turns AS MATERIALIZED (
+    SELECT d.*
+    FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT n.id, n.company_id, n.announcement_id, n.next_run_at, row_number() OVER (ORDER BY n.next_run_at) AS turn
+        FROM notifications n
+        WHERE n.company_id = w.company_id AND n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
+        ORDER BY n.next_run_at
+        LIMIT @batch_size::integer
+    ) d
+    ORDER BY d.turn, d.next_run_at, d.id
     LIMIT @batch_size::integer
-) d
-ORDER BY d.turn, d.next_run_at, d.id
-LIMIT @batch_size::integer;
+)
+SELECT t.id, t.company_id, (CASE WHEN a.tag IS NULL THEN cardinality(a.user_ids) ELSE @portion::integer END)::integer AS people
+FROM turns t
+JOIN announcements a ON a.id = t.announcement_id
+ORDER BY t.turn, t.next_run_at, t.id;
 
 -- NotificationDue locks and returns those notifications of `ids` that are due. The statement reads no task, because the first run of a notification must not wait
 -- while a partition is locked.

@@ -24,33 +24,59 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// runBatch is the maximum number of notifications that one transaction runs. Each notification can have thousands of recipients.
-const runBatch = 20
+const (
+	// runBatch is the maximum number of notifications that one transaction runs.
+	runBatch = 20
+
+	// runPeople is the number of people after which a transaction runs no further notification. A single notification can have more people.
+	runPeople = 500
+)
 
 // sweepOrigin is the origin of the tasks of planned notifications.
 var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
-// Run enqueues the tasks of all due notifications. Each batch of notifications is one transaction, and contains notifications of each company. Run returns the
-// number of notifications; a notification to a tag counts once for each portion. If a batch fails, its notifications run one by one, so that only the faulty
-// notifications fail.
+// Run enqueues the tasks of all due notifications. Companies take turns, and in each turn, a company gets at most one notification with many people. Run returns
+// the number of notifications; a notification to a tag counts once for each portion. If a transaction fails, its notifications run one by one, so that only the
+// faulty notifications fail.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
-		ids, err := s.q.NotificationDueIDs(ctx, runBatch)
-		if err != nil || len(ids) == 0 {
-			return total, postgres.Wrap("find due notifications", err, nil)
-		}
-		n, err := s.runInTx(ctx, ids)
-		if err != nil && ctx.Err() == nil && !postgres.IsUnavailable(err) {
-			n, err = s.runEach(ctx, ids)
-		}
+		due, err := s.q.NotificationsDue(ctx, notificationq.NotificationsDueParams{BatchSize: runBatch, Portion: tagPortion})
 		if err != nil {
-			return total, err
+			return total, fmt.Errorf("find due notifications: %w", err)
 		}
-		if total += n; n == 0 { // a notification to a tag stays due until its last portion
+		ran := 0
+		for _, ids := range transactions(due) {
+			n, err := s.runInTx(ctx, ids)
+			if err != nil && ctx.Err() == nil && !postgres.IsUnavailable(err) {
+				n, err = s.runEach(ctx, ids)
+			}
+			if err != nil {
+				return total, err
+			}
+			ran, total = ran+n, total+n
+		}
+		if ran == 0 { // nothing is due, or another server runs what is due
 			return total, nil
 		}
 	}
+}
+
+// transactions returns the ids of the notifications that run in each transaction. It leaves out notifications of a company that has had its people in this turn,
+// so that another company does not wait for all of them.
+func transactions(due []notificationq.NotificationsDueRow) (ids [][]int64) {
+	people, last := map[int64]int32{}, int32(runPeople)
+	for _, n := range due {
+		if people[n.CompanyID] >= runPeople {
+			continue
+		}
+		if last >= runPeople {
+			ids, last = append(ids, nil), 0
+		}
+		ids[len(ids)-1] = append(ids[len(ids)-1], n.ID)
+		people[n.CompanyID], last = people[n.CompanyID]+n.People, last+n.People
+	}
+	return ids
 }
 
 // runInTx calls run in a transaction.

@@ -1,6 +1,7 @@
 package notification_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -30,5 +31,30 @@ func TestCompaniesTakeTurnsWithDueNotifications(t *testing.T) {
 	}
 	if n := w.Count(before, made["beta"]); n != 0 {
 		t.Errorf("%d notifications of the other company ran in earlier portions", n)
+	}
+}
+
+// A company with large notifications gets one of them in each turn, and each is a transaction of its own.
+func TestLargeNotificationsOfACompanyAreNotOneTransaction(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	plan := func(biz int, users []string, headers ...string) int64 {
+		return apptest.Decode[api.NotificationsMade](t, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 2, "biz_id": biz, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": users,
+			"next_run_time": time.Now().Add(24 * time.Hour),
+		}, headers...)).Items[0].NotificationID
+	}
+	var order []int64
+	for i := range 3 {
+		order = append(order, plan(100+i, longIDs(600), w.Acme...))
+	}
+	order = slices.Insert(order, 1, plan(7, []string{"of-beta"}, w.Beta...))
+	w.Exec("UPDATE notifications SET next_run_at = CASE WHEN id = ANY ($1) THEN now() - interval '1 minute' + id * interval '1 second' END", order)
+	ran := w.RecordUpdates("notifications", "next_run_at")
+	runNotifications(w.Bundle)
+	if got := ran(); !slices.Equal(got, order) {
+		t.Errorf("notifications %v ran, want %v", got, order)
+	}
+	if n := w.Count("SELECT count(DISTINCT updated_at) FROM notifications WHERE id = ANY ($1)", order); n != len(order) { // the time of the transaction
+		t.Errorf("%d transactions, want %d", n, len(order))
 	}
 }
