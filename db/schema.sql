@@ -878,6 +878,168 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Returns whether a stored time has come. longest_wait is the longest time between the moment of storing and the stored time. If the stored time is further ahead, it was stored before the clock was set back, and also counts as come. One more minute is allowed, because transactions begin at different times.';
 
+CREATE TABLE public.batches (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    name text NOT NULL,
+    message_type smallint NOT NULL,
+    priority smallint,
+    upload_id bigint,
+    tag text,
+    phone_column text NOT NULL,
+    template_no text,
+    template_id bigint,
+    template_version bigint,
+    template_language text,
+    is_deferred boolean DEFAULT false NOT NULL,
+    content text NOT NULL,
+    sign text,
+    sender_no text,
+    dedup text NOT NULL,
+    is_test boolean DEFAULT false NOT NULL,
+    is_confirmed boolean DEFAULT false NOT NULL,
+    confirmed_by text,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    status text DEFAULT 'checking'::text NOT NULL,
+    is_held boolean DEFAULT false NOT NULL,
+    is_settled boolean DEFAULT false NOT NULL,
+    is_read boolean DEFAULT false NOT NULL,
+    last_row bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    valid bigint DEFAULT 0 NOT NULL,
+    invalid bigint DEFAULT 0 NOT NULL,
+    duplicate bigint DEFAULT 0 NOT NULL,
+    blocked bigint DEFAULT 0 NOT NULL,
+    segments bigint DEFAULT 0 NOT NULL,
+    fed_row bigint DEFAULT 0 NOT NULL,
+    fed bigint DEFAULT 0 NOT NULL,
+    fault jsonb,
+    request_id text NOT NULL,
+    source_ip text NOT NULL,
+    user_agent text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    checked_at timestamp with time zone,
+    confirmed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    changed_by text,
+    default_region text DEFAULT ''::text NOT NULL,
+    sign_column text,
+    by_country jsonb,
+    channel text DEFAULT 'sms'::text NOT NULL,
+    subject text,
+    biz_type smallint,
+    rendering_id bigint,
+    tags_all text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_any text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_none text[] DEFAULT '{}'::text[] NOT NULL,
+    encoding text,
+    is_encoding_doubtful boolean DEFAULT false NOT NULL,
+    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 20000))),
+    CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
+    CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
+    CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT batches_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT batches_rendering_of_channel CHECK (((rendering_id IS NULL) = (channel = 'sms'::text))),
+    CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
+    CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
+    CONSTRAINT batches_status_known CHECK ((status = ANY (ARRAY['checking'::text, 'ready'::text, 'running'::text, 'paused'::text, 'finished'::text, 'cancelled'::text]))),
+    CONSTRAINT batches_template_complete CHECK ((num_nulls(template_no, template_id, template_version) = ANY (ARRAY[0, 3])))
+);
+
+COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and its progress: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.';
+
+COMMENT ON COLUMN public.batches.submitted_by IS 'the username. There is no foreign key, because the configured user is in no table';
+
+COMMENT ON COLUMN public.batches.priority IS 'see messages.priority; null: the priority of the message type';
+
+COMMENT ON COLUMN public.batches.upload_id IS 'the uploaded list; null: the list was checked, or the rows come from a tag';
+
+COMMENT ON COLUMN public.batches.tag IS 'the tag whose contacts are the rows; empty: the contacts are selected by tags_all, tags_any and tags_none; null: an uploaded list';
+
+COMMENT ON COLUMN public.batches.phone_column IS 'the column of the list that contains the addresses';
+
+COMMENT ON COLUMN public.batches.template_no IS 'the template that content comes from; null: the request contained content';
+
+COMMENT ON COLUMN public.batches.template_id IS 'There is no foreign key, because the template can be deleted';
+
+COMMENT ON COLUMN public.batches.template_language IS 'the language of content; null: unknown';
+
+COMMENT ON COLUMN public.batches.is_deferred IS 'true: the template requires a start at a full interval. When the batch is confirmed, its time is set to the next full interval';
+
+COMMENT ON COLUMN public.batches.content IS 'the text, with the names of columns in braces';
+
+COMMENT ON COLUMN public.batches.sender_no IS 'the only sender that is allowed to send the batch; null: any sender of the routes';
+
+COMMENT ON COLUMN public.batches.dedup IS 'which rows are duplicates: none, phone (the address of an earlier row), or row (the address, signature and text of an earlier row)';
+
+COMMENT ON COLUMN public.batches.is_confirmed IS 'true: the batch starts when its check has ended. false: nothing is sent';
+
+COMMENT ON COLUMN public.batches.confirmed_by IS 'the user who confirmed the batch; null: not confirmed, or confirmed by its request (auto_confirm)';
+
+COMMENT ON COLUMN public.batches.status IS 'checking, ready, running, paused, finished or cancelled. finished and cancelled are final, except that a requeue of failed tasks sets a finished batch to running';
+
+COMMENT ON COLUMN public.batches.is_held IS 'true: tasks of the batch are possibly held, because the batch is paused, or was paused before';
+
+COMMENT ON COLUMN public.batches.is_settled IS 'true: sweeps have nothing to do for the batch. It waits for its confirmation, or it has ended and none of its tasks waits or is leased';
+
+COMMENT ON COLUMN public.batches.is_read IS 'for a batch of a tag: true: the contacts were read again at the start of the batch, so the rows are final';
+
+COMMENT ON COLUMN public.batches.last_row IS 'the last row of the list that is stored in batch_rows';
+
+COMMENT ON COLUMN public.batches.rows IS 'number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked';
+
+COMMENT ON COLUMN public.batches.segments IS 'segments of the valid rows';
+
+COMMENT ON COLUMN public.batches.fed_row IS 'the last row that became a task or was rejected at its submission. The rows up to this row are not read again';
+
+COMMENT ON COLUMN public.batches.fed IS 'number of rows that became tasks';
+
+COMMENT ON COLUMN public.batches.fault IS 'the reason why the server cancelled the batch, in the form of batch_rows.fault; null: the server did not cancel it';
+
+COMMENT ON COLUMN public.batches.checked_at IS 'the time at which the check was complete';
+
+COMMENT ON COLUMN public.batches.started_at IS 'the time at which the first row became a task';
+
+COMMENT ON COLUMN public.batches.changed_by IS 'the user who last confirmed, paused, resumed or cancelled the batch; null: no user, or the batch is older than this column. There is no foreign key, as for submitted_by';
+
+COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the region of numbers without a country code in the list; empty: the region of the company when the list is read';
+
+COMMENT ON COLUMN public.batches.sign_column IS 'the column of the list that contains the signatures of the rows; null: every row has the signature of the batch';
+
+COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country, when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. null: the check has not ended. by_sender contains the segments as senders count them that count differently: [{"sign", "forbids_signs", "segment_size", "segments"}]. by_sender is an estimate from the first 1,000 rows of the batch. It uses the rows to the same country, or all these rows if none is to this country';
+
+COMMENT ON COLUMN public.batches.channel IS 'the name of the channel. There is no foreign key, because the channel can be deleted before the batch';
+
+COMMENT ON COLUMN public.batches.subject IS 'the title with its placeholders; null: an SMS batch, or no title';
+
+COMMENT ON COLUMN public.batches.biz_type IS 'the business type of the notification template from which the text comes; null: the text comes from elsewhere';
+
+COMMENT ON COLUMN public.batches.rendering_id IS 'the common text of all rows; null: an SMS batch, whose texts are in batch_rows';
+
+COMMENT ON COLUMN public.batches.tags_all IS 'each row is a contact with all of these tags';
+
+COMMENT ON COLUMN public.batches.tags_any IS 'each row is a contact with at least one of these tags; empty: no such condition';
+
+COMMENT ON COLUMN public.batches.tags_none IS 'no row is a contact with one of these tags';
+
+COMMENT ON COLUMN public.batches.encoding IS 'the encoding of the list; null: a workbook, a tag, or an unknown encoding';
+
+COMMENT ON COLUMN public.batches.is_encoding_doubtful IS 'true: the encoding was guessed, but the text could also be Latin letters in another encoding (internal/audience/sheet)';
+
+CREATE FUNCTION public.is_in_check(b public.batches) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT b.status = 'checking' OR b.status = 'paused' AND b.checked_at IS NULL
+$$;
+
+COMMENT ON FUNCTION public.is_in_check(b public.batches) IS 'Whether the rows of a batch are being read and checked. A batch that is paused while it reads its tag again is read to the end';
+
 CREATE FUNCTION public.is_later_request(network_at timestamp with time zone, received_id bigint, than_network_at timestamp with time zone, than_received_id bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (network_at <> than_network_at) THEN (network_at > than_network_at) ELSE (received_id > than_received_id) END;
@@ -4099,160 +4261,6 @@ CREATE VIEW public.batch_totals AS
   GROUP BY c.batch_id, c.sender_no;
 
 COMMENT ON VIEW public.batch_totals IS 'The exact numbers of tasks of each batch and sender: batch_counts plus the facts that are not folded yet. Both are read in one snapshot.';
-
-CREATE TABLE public.batches (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    submitted_by text NOT NULL,
-    name text NOT NULL,
-    message_type smallint NOT NULL,
-    priority smallint,
-    upload_id bigint,
-    tag text,
-    phone_column text NOT NULL,
-    template_no text,
-    template_id bigint,
-    template_version bigint,
-    template_language text,
-    is_deferred boolean DEFAULT false NOT NULL,
-    content text NOT NULL,
-    sign text,
-    sender_no text,
-    dedup text NOT NULL,
-    is_test boolean DEFAULT false NOT NULL,
-    is_confirmed boolean DEFAULT false NOT NULL,
-    confirmed_by text,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    status text DEFAULT 'checking'::text NOT NULL,
-    is_held boolean DEFAULT false NOT NULL,
-    is_settled boolean DEFAULT false NOT NULL,
-    is_read boolean DEFAULT false NOT NULL,
-    last_row bigint DEFAULT 0 NOT NULL,
-    rows bigint DEFAULT 0 NOT NULL,
-    valid bigint DEFAULT 0 NOT NULL,
-    invalid bigint DEFAULT 0 NOT NULL,
-    duplicate bigint DEFAULT 0 NOT NULL,
-    blocked bigint DEFAULT 0 NOT NULL,
-    segments bigint DEFAULT 0 NOT NULL,
-    fed_row bigint DEFAULT 0 NOT NULL,
-    fed bigint DEFAULT 0 NOT NULL,
-    fault jsonb,
-    request_id text NOT NULL,
-    source_ip text NOT NULL,
-    user_agent text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    checked_at timestamp with time zone,
-    confirmed_at timestamp with time zone,
-    started_at timestamp with time zone,
-    ended_at timestamp with time zone,
-    changed_by text,
-    default_region text DEFAULT ''::text NOT NULL,
-    sign_column text,
-    by_country jsonb,
-    channel text DEFAULT 'sms'::text NOT NULL,
-    subject text,
-    biz_type smallint,
-    rendering_id bigint,
-    tags_all text[] DEFAULT '{}'::text[] NOT NULL,
-    tags_any text[] DEFAULT '{}'::text[] NOT NULL,
-    tags_none text[] DEFAULT '{}'::text[] NOT NULL,
-    encoding text,
-    is_encoding_doubtful boolean DEFAULT false NOT NULL,
-    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 20000))),
-    CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
-    CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
-    CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
-    CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
-    CONSTRAINT batches_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT batches_rendering_of_channel CHECK (((rendering_id IS NULL) = (channel = 'sms'::text))),
-    CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
-    CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
-    CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
-    CONSTRAINT batches_status_known CHECK ((status = ANY (ARRAY['checking'::text, 'ready'::text, 'running'::text, 'paused'::text, 'finished'::text, 'cancelled'::text]))),
-    CONSTRAINT batches_template_complete CHECK ((num_nulls(template_no, template_id, template_version) = ANY (ARRAY[0, 3])))
-);
-
-COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and its progress: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.';
-
-COMMENT ON COLUMN public.batches.submitted_by IS 'the username. There is no foreign key, because the configured user is in no table';
-
-COMMENT ON COLUMN public.batches.priority IS 'see messages.priority; null: the priority of the message type';
-
-COMMENT ON COLUMN public.batches.upload_id IS 'the uploaded list; null: the list was checked, or the rows come from a tag';
-
-COMMENT ON COLUMN public.batches.tag IS 'the tag whose contacts are the rows; empty: the contacts are selected by tags_all, tags_any and tags_none; null: an uploaded list';
-
-COMMENT ON COLUMN public.batches.phone_column IS 'the column of the list that contains the addresses';
-
-COMMENT ON COLUMN public.batches.template_no IS 'the template that content comes from; null: the request contained content';
-
-COMMENT ON COLUMN public.batches.template_id IS 'There is no foreign key, because the template can be deleted';
-
-COMMENT ON COLUMN public.batches.template_language IS 'the language of content; null: unknown';
-
-COMMENT ON COLUMN public.batches.is_deferred IS 'true: the template requires a start at a full interval. When the batch is confirmed, its time is set to the next full interval';
-
-COMMENT ON COLUMN public.batches.content IS 'the text, with the names of columns in braces';
-
-COMMENT ON COLUMN public.batches.sender_no IS 'the only sender that is allowed to send the batch; null: any sender of the routes';
-
-COMMENT ON COLUMN public.batches.dedup IS 'which rows are duplicates: none, phone (the address of an earlier row), or row (the address, signature and text of an earlier row)';
-
-COMMENT ON COLUMN public.batches.is_confirmed IS 'true: the batch starts when its check has ended. false: nothing is sent';
-
-COMMENT ON COLUMN public.batches.confirmed_by IS 'the user who confirmed the batch; null: not confirmed, or confirmed by its request (auto_confirm)';
-
-COMMENT ON COLUMN public.batches.status IS 'checking, ready, running, paused, finished or cancelled. finished and cancelled are final, except that a requeue of failed tasks sets a finished batch to running';
-
-COMMENT ON COLUMN public.batches.is_held IS 'true: tasks of the batch are possibly held, because the batch is paused, or was paused before';
-
-COMMENT ON COLUMN public.batches.is_settled IS 'true: sweeps have nothing to do for the batch. It waits for its confirmation, or it has ended and none of its tasks waits or is leased';
-
-COMMENT ON COLUMN public.batches.is_read IS 'for a batch of a tag: true: the contacts were read again at the start of the batch, so the rows are final';
-
-COMMENT ON COLUMN public.batches.last_row IS 'the last row of the list that is stored in batch_rows';
-
-COMMENT ON COLUMN public.batches.rows IS 'number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked';
-
-COMMENT ON COLUMN public.batches.segments IS 'segments of the valid rows';
-
-COMMENT ON COLUMN public.batches.fed_row IS 'the last row that became a task or was rejected at its submission. The rows up to this row are not read again';
-
-COMMENT ON COLUMN public.batches.fed IS 'number of rows that became tasks';
-
-COMMENT ON COLUMN public.batches.fault IS 'the reason why the server cancelled the batch, in the form of batch_rows.fault; null: the server did not cancel it';
-
-COMMENT ON COLUMN public.batches.checked_at IS 'the time at which the check was complete';
-
-COMMENT ON COLUMN public.batches.started_at IS 'the time at which the first row became a task';
-
-COMMENT ON COLUMN public.batches.changed_by IS 'the user who last confirmed, paused, resumed or cancelled the batch; null: no user, or the batch is older than this column. There is no foreign key, as for submitted_by';
-
-COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the region of numbers without a country code in the list; empty: the region of the company when the list is read';
-
-COMMENT ON COLUMN public.batches.sign_column IS 'the column of the list that contains the signatures of the rows; null: every row has the signature of the batch';
-
-COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country, when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. null: the check has not ended. by_sender contains the segments as senders count them that count differently: [{"sign", "forbids_signs", "segment_size", "segments"}]. by_sender is an estimate from the first 1,000 rows of the batch. It uses the rows to the same country, or all these rows if none is to this country';
-
-COMMENT ON COLUMN public.batches.channel IS 'the name of the channel. There is no foreign key, because the channel can be deleted before the batch';
-
-COMMENT ON COLUMN public.batches.subject IS 'the title with its placeholders; null: an SMS batch, or no title';
-
-COMMENT ON COLUMN public.batches.biz_type IS 'the business type of the notification template from which the text comes; null: the text comes from elsewhere';
-
-COMMENT ON COLUMN public.batches.rendering_id IS 'the common text of all rows; null: an SMS batch, whose texts are in batch_rows';
-
-COMMENT ON COLUMN public.batches.tags_all IS 'each row is a contact with all of these tags';
-
-COMMENT ON COLUMN public.batches.tags_any IS 'each row is a contact with at least one of these tags; empty: no such condition';
-
-COMMENT ON COLUMN public.batches.tags_none IS 'no row is a contact with one of these tags';
-
-COMMENT ON COLUMN public.batches.encoding IS 'the encoding of the list; null: a workbook, a tag, or an unknown encoding';
-
-COMMENT ON COLUMN public.batches.is_encoding_doubtful IS 'true: the encoding was guessed, but the text could also be Latin letters in another encoding (internal/audience/sheet)';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq

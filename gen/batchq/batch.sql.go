@@ -82,7 +82,7 @@ const batchChecked = `-- name: BatchChecked :exec
 UPDATE batches b
 SET last_row = $1, rows = b.rows + $2::bigint, valid = b.valid + $3::bigint, invalid = b.invalid + $4::bigint,
     blocked = b.blocked + $5::bigint, segments = b.segments + $6::bigint
-WHERE b.id = $7 AND b.status = 'checking'
+WHERE b.id = $7 AND is_in_check(b)
 `
 
 type BatchCheckedParams struct {
@@ -402,7 +402,7 @@ const batchFinish = `-- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'cancelled' THEN b.status ELSE 'finished' END, is_settled = true, is_held = false,
     ended_at = coalesce(b.ended_at, now())
-WHERE b.id = $1 AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_settled
+WHERE b.id = $1 AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_settled AND NOT is_in_check(b)
     AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.status = 'running' AND b.is_read AND NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
@@ -426,7 +426,7 @@ func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 const batchHold = `-- name: BatchHold :one
 SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, b.channel, b.subject, b.biz_type, b.rendering_id, b.tags_all, b.tags_any, b.tags_none, b.encoding, b.is_encoding_doubtful, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
-WHERE b.id = $1 AND b.status = $2::text
+WHERE b.id = $1 AND CASE WHEN $2::text = 'checking' THEN is_in_check(b) ELSE b.status = $2::text END
 FOR NO KEY UPDATE
 `
 
@@ -440,7 +440,7 @@ type BatchHoldRow struct {
 	IsDue bool
 }
 
-// BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.
+// BatchHold locks a batch if the batch has the given status, and otherwise returns no row. A paused batch that is still read counts as checking, too. is_due is true if the rows of the batch can be sent now.
 func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHoldRow, error) {
 	row := q.db.QueryRow(ctx, batchHold, arg.ID, arg.Status)
 	var i BatchHoldRow
@@ -707,7 +707,7 @@ func (q *Queries) BatchNextRecipients(ctx context.Context, arg BatchNextRecipien
 
 const batchPause = `-- name: BatchPause :execrows
 WITH paused AS (
-    UPDATE batches b SET status = 'paused', is_held = true, is_read = b.is_read AND b.status <> 'checking'
+    UPDATE batches b SET status = 'paused', is_held = true
     WHERE b.id = $2 AND (b.status = 'running' OR b.status = 'checking' AND b.confirmed_at IS NOT NULL)
     RETURNING b.id
 )
@@ -719,8 +719,8 @@ type BatchPauseParams struct {
 	ID       int64
 }
 
-// BatchPause pauses a running batch, and records the user. A batch that was confirmed and reads its tag again, can also be paused: it reads the tag from the
-// start when it is resumed.
+// BatchPause pauses a running batch, and records the user. A batch that was confirmed and reads its tag again can also be paused: the reading goes on, so that
+// the rows are known if the batch ends while it is paused.
 func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchPause, arg.Username, arg.ID)
 	if err != nil {
@@ -803,7 +803,7 @@ func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]Batch
 const batchReady = `-- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b
-    SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+    SET status = CASE WHEN b.status = 'paused' THEN b.status WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
         expect_send_time = CASE
             WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin($1::interval, now(), 'epoch') + $1::interval)
             ELSE b.expect_send_time
@@ -812,7 +812,7 @@ WITH ready AS (
         checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END,
         confirmed_by = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_by, b.submitted_by) END
     FROM (SELECT o.id, o.confirmed_at FROM batches o WHERE o.id = $4) was
-    WHERE b.id = was.id AND b.status = 'checking'
+    WHERE b.id = was.id AND is_in_check(b)
     RETURNING b.id, b.status, b.submitted_by, b.is_confirmed AND was.confirmed_at IS NULL AS is_first
 ),
 confirmed AS (
@@ -828,7 +828,7 @@ type BatchReadyParams struct {
 	ID        int64
 }
 
-// BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
+// BatchReady ends the check of a batch, and returns the new status. A paused batch stays paused. Another confirmed batch becomes running; another batch becomes ready and waits for its
 // confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request.
 //
 // is_deferred: the batch uses a scheduled template. A confirmed batch without start time then starts at the next multiple of `every`, as in BatchConfirm. The
@@ -862,7 +862,7 @@ func (q *Queries) BatchReleased(ctx context.Context, id int64) error {
 }
 
 const batchReread = `-- name: BatchReread :exec
-UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
+UPDATE batches b SET status = 'checking', is_read = true, checked_at = NULL WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
 `
 
 // BatchReread restarts the check of a batch whose recipients are the contacts of a tag, because the batch is about to be sent. The caller has locked the batch,
@@ -874,7 +874,7 @@ func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 
 const batchResume = `-- name: BatchResume :execrows
 WITH resumed AS (
-    UPDATE batches b SET status = 'running' WHERE b.id = $2 AND b.status = 'paused' RETURNING b.id
+    UPDATE batches b SET status = CASE WHEN is_in_check(b) THEN 'checking' ELSE 'running' END WHERE b.id = $2 AND b.status = 'paused' RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', $1::text FROM resumed r
 `
@@ -995,7 +995,7 @@ WITH deleted AS (
 )
 UPDATE batches b
 SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
-WHERE b.id = $1 AND b.status = 'checking'
+WHERE b.id = $1 AND is_in_check(b)
 `
 
 // BatchRowsDelete deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
@@ -1370,7 +1370,7 @@ SET by_country = (
     FROM totals c
     LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
-WHERE b.id = $1 AND b.status = 'checking'
+WHERE b.id = $1 AND is_in_check(b)
 `
 
 type BatchSumParams struct {
@@ -1431,7 +1431,7 @@ func (q *Queries) BatchTotals(ctx context.Context, batchIds []int64) ([]BatchTot
 const batchUnreadable = `-- name: BatchUnreadable :execrows
 UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = $1, upload_id = NULL
-WHERE b.id = $2 AND b.status = 'checking'
+WHERE b.id = $2 AND is_in_check(b)
 `
 
 type BatchUnreadableParams struct {
@@ -1454,7 +1454,7 @@ FROM (
     SELECT b.id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
     FROM batches b
     LEFT JOIN uploads u ON u.id = b.upload_id
-    WHERE b.status = 'checking' AND NOT b.is_settled
+    WHERE is_in_check(b) AND NOT b.is_settled
 ) c
 ORDER BY c.turn, c.size NULLS FIRST, c.id
 LIMIT $1::integer
@@ -1520,7 +1520,30 @@ func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExp
 }
 
 const batchesUnsettled = `-- name: BatchesUnsettled :many
-SELECT b.id, b.company_id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id
+WITH unsettled AS MATERIALIZED (
+    SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, b.channel, b.subject, b.biz_type, b.rendering_id, b.tags_all, b.tags_any, b.tags_none, b.encoding, b.is_encoding_doubtful, coalesce(b.expires_at <= now(), false) AS is_expired, coalesce(b.expect_send_time > now(), false) AS is_early
+    FROM batches b
+    WHERE NOT b.is_settled AND NOT is_in_check(b)
+),
+busy AS MATERIALIZED ( -- some of their tasks wait or are leased
+    SELECT t.batch_id FROM batch_totals t
+    WHERE t.batch_id = ANY (ARRAY(SELECT u.id FROM unsettled u))
+    GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0
+)
+SELECT u.id, u.company_id, u.status, u.is_held, w.has_more
+FROM unsettled u
+LEFT JOIN busy ON busy.batch_id = u.id
+CROSS JOIN LATERAL (
+    SELECT busy.batch_id IS NULL AS is_idle, (u.status = 'running' AND (u.fed < u.valid OR NOT u.is_read) AND NOT u.is_early AND NOT u.is_expired)::boolean AS has_more
+) w
+WHERE CASE u.status
+    WHEN 'running' THEN w.has_more OR u.is_held OR w.is_idle AND (u.is_expired OR NOT u.is_early)
+    WHEN 'paused' THEN w.is_idle AND u.is_expired OR NOT w.is_idle AND EXISTS ( -- a leased task can have been queued for a retry meanwhile
+        SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL AND t.due_at < held_due_at()
+    )
+    ELSE w.is_idle OR EXISTS (SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL)
+    END
+ORDER BY u.id
 `
 
 type BatchesUnsettledRow struct {
@@ -1531,7 +1554,8 @@ type BatchesUnsettledRow struct {
 	HasMore   bool
 }
 
-// BatchesUnsettled returns the checked batches that a sweep still has to process. has_more: rows are left that are not tasks yet, or are not read yet.
+// BatchesUnsettled returns the checked batches for which the sweep has work now. has_more: rows can become tasks now, or must be read now. Batches that only wait
+// are not returned: for their start time, for their senders, or paused. Therefore many such batches do not delay others.
 func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, error) {
 	rows, err := q.db.Query(ctx, batchesUnsettled)
 	if err != nil {

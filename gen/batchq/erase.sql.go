@@ -44,7 +44,7 @@ func (q *Queries) ErasureBatches(ctx context.Context, arg ErasureBatchesParams) 
 
 const erasureChecking = `-- name: ErasureChecking :one
 
-SELECT count(*) FROM batches b WHERE b.company_id = $1 AND b.status = 'checking' AND b.created_at <= $2
+SELECT count(*) FROM batches b WHERE b.company_id = $1 AND is_in_check(b) AND b.created_at <= $2
 `
 
 type ErasureCheckingParams struct {

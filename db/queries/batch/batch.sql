@@ -39,9 +39,33 @@ LIMIT @page_limit::integer;
 -- name: BatchTotals :many
 SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
 
--- BatchesUnsettled returns the checked batches that a sweep still has to process. has_more: rows are left that are not tasks yet, or are not read yet.
+-- BatchesUnsettled returns the checked batches for which the sweep has work now. has_more: rows can become tasks now, or must be read now. Batches that only wait
+-- are not returned: for their start time, for their senders, or paused. Therefore many such batches do not delay others.
 -- name: BatchesUnsettled :many
-SELECT b.id, b.company_id, b.status, b.is_held, (b.fed < b.valid OR NOT b.is_read)::boolean AS has_more FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
+WITH unsettled AS MATERIALIZED (
+    SELECT b.*, coalesce(b.expires_at <= now(), false) AS is_expired, coalesce(b.expect_send_time > now(), false) AS is_early
+    FROM batches b
+    WHERE NOT b.is_settled AND NOT is_in_check(b)
+),
+busy AS MATERIALIZED ( -- some of their tasks wait or are leased
+    SELECT t.batch_id FROM batch_totals t
+    WHERE t.batch_id = ANY (ARRAY(SELECT u.id FROM unsettled u))
+    GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0
+)
+SELECT u.id, u.company_id, u.status, u.is_held, w.has_more
+FROM unsettled u
+LEFT JOIN busy ON busy.batch_id = u.id
+CROSS JOIN LATERAL (
+    SELECT busy.batch_id IS NULL AS is_idle, (u.status = 'running' AND (u.fed < u.valid OR NOT u.is_read) AND NOT u.is_early AND NOT u.is_expired)::boolean AS has_more
+) w
+WHERE CASE u.status
+    WHEN 'running' THEN w.has_more OR u.is_held OR w.is_idle AND (u.is_expired OR NOT u.is_early)
+    WHEN 'paused' THEN w.is_idle AND u.is_expired OR NOT w.is_idle AND EXISTS ( -- a leased task can have been queued for a retry meanwhile
+        SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL AND t.due_at < held_due_at()
+    )
+    ELSE w.is_idle OR EXISTS (SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL)
+    END
+ORDER BY u.id;
 
 -- BatchesChecking returns the batches whose check is running or waiting. The companies take turns: first the smallest upload of each company, then the second of
 -- each.
@@ -51,16 +75,16 @@ FROM (
     SELECT b.id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
     FROM batches b
     LEFT JOIN uploads u ON u.id = b.upload_id
-    WHERE b.status = 'checking' AND NOT b.is_settled
+    WHERE is_in_check(b) AND NOT b.is_settled
 ) c
 ORDER BY c.turn, c.size NULLS FIRST, c.id
 LIMIT @max_rows::integer;
 
--- BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.
+-- BatchHold locks a batch if the batch has the given status, and otherwise returns no row. A paused batch that is still read counts as checking, too. is_due is true if the rows of the batch can be sent now.
 -- name: BatchHold :one
 SELECT sqlc.embed(b), (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
-WHERE b.id = @id AND b.status = @status::text
+WHERE b.id = @id AND CASE WHEN @status::text = 'checking' THEN is_in_check(b) ELSE b.status = @status::text END
 FOR NO KEY UPDATE; -- NO KEY: concurrent transactions that count tasks of the batch do not wait for this lock
 
 -- BatchRowsAdd adds checked rows to a batch that the caller has locked. A row without sign has an empty sign, a row without country has an empty country_no,
@@ -80,7 +104,7 @@ ORDER BY r.row_no;
 UPDATE batches b
 SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @valid::bigint, invalid = b.invalid + @invalid::bigint,
     blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
-WHERE b.id = @id AND b.status = 'checking';
+WHERE b.id = @id AND is_in_check(b);
 
 -- BatchNestedLoops allows or forbids nested loops until the end of the transaction. PostgreSQL has no statistics of a new list, and expects a single row. With a
 -- nested loop, it would read a list of n rows n times.
@@ -174,7 +198,7 @@ SET by_country = (
     FROM totals c
     LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
-WHERE b.id = @id AND b.status = 'checking';
+WHERE b.id = @id AND is_in_check(b);
 
 -- BatchSegmentsSampled counts the segments of the first max_sampled valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
 -- submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
@@ -184,7 +208,7 @@ SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::b
 FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean, sqlc.narg(segment_size)::bigint, @max_sampled::integer) f
 ORDER BY f.country_no;
 
--- BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
+-- BatchReady ends the check of a batch, and returns the new status. A paused batch stays paused. Another confirmed batch becomes running; another batch becomes ready and waits for its
 -- confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request.
 --
 -- is_deferred: the batch uses a scheduled template. A confirmed batch without start time then starts at the next multiple of `every`, as in BatchConfirm. The
@@ -192,7 +216,7 @@ ORDER BY f.country_no;
 -- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b
-    SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+    SET status = CASE WHEN b.status = 'paused' THEN b.status WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
         expect_send_time = CASE
             WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
             ELSE b.expect_send_time
@@ -201,7 +225,7 @@ WITH ready AS (
         checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END,
         confirmed_by = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_by, b.submitted_by) END
     FROM (SELECT o.id, o.confirmed_at FROM batches o WHERE o.id = @id) was
-    WHERE b.id = was.id AND b.status = 'checking'
+    WHERE b.id = was.id AND is_in_check(b)
     RETURNING b.id, b.status, b.submitted_by, b.is_confirmed AND was.confirmed_at IS NULL AS is_first
 ),
 confirmed AS (
@@ -213,12 +237,12 @@ SELECT r.status FROM ready r;
 -- name: BatchUnreadable :execrows
 UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
-WHERE b.id = @id AND b.status = 'checking';
+WHERE b.id = @id AND is_in_check(b);
 
 -- BatchReread restarts the check of a batch whose recipients are the contacts of a tag, because the batch is about to be sent. The caller has locked the batch,
 -- and deletes its rows.
 -- name: BatchReread :exec
-UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+UPDATE batches b SET status = 'checking', is_read = true, checked_at = NULL WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
 
 -- BatchRowsDelete deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
 -- name: BatchRowsDelete :exec
@@ -227,7 +251,7 @@ WITH deleted AS (
 )
 UPDATE batches b
 SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
-WHERE b.id = @id AND b.status = 'checking';
+WHERE b.id = @id AND is_in_check(b);
 
 -- BatchConfirm confirms a checked batch. It returns 0 if the batch expires before its rows can be sent.
 -- name: BatchConfirm :execrows
@@ -246,11 +270,11 @@ WITH confirmed AS (
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
 
--- BatchPause pauses a running batch, and records the user. A batch that was confirmed and reads its tag again, can also be paused: it reads the tag from the
--- start when it is resumed.
+-- BatchPause pauses a running batch, and records the user. A batch that was confirmed and reads its tag again can also be paused: the reading goes on, so that
+-- the rows are known if the batch ends while it is paused.
 -- name: BatchPause :execrows
 WITH paused AS (
-    UPDATE batches b SET status = 'paused', is_held = true, is_read = b.is_read AND b.status <> 'checking'
+    UPDATE batches b SET status = 'paused', is_held = true
     WHERE b.id = @id AND (b.status = 'running' OR b.status = 'checking' AND b.confirmed_at IS NOT NULL)
     RETURNING b.id
 )
@@ -259,7 +283,7 @@ INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', @usernam
 -- BatchResume resumes a paused batch, and records the user.
 -- name: BatchResume :execrows
 WITH resumed AS (
-    UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused' RETURNING b.id
+    UPDATE batches b SET status = CASE WHEN is_in_check(b) THEN 'checking' ELSE 'running' END WHERE b.id = @id AND b.status = 'paused' RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @username::text FROM resumed r;
 
@@ -328,7 +352,7 @@ WHERE b.id = @id AND b.status = 'running';
 UPDATE batches b
 SET status = CASE WHEN b.status = 'cancelled' THEN b.status ELSE 'finished' END, is_settled = true, is_held = false,
     ended_at = coalesce(b.ended_at, now())
-WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_settled
+WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_settled AND NOT is_in_check(b)
     AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.status = 'running' AND b.is_read AND NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))

@@ -2,7 +2,7 @@
 
 -- ErasureChecking counts the batches of a company that are being checked now and were created at `before` or earlier.
 -- name: ErasureChecking :one
-SELECT count(*) FROM batches b WHERE b.company_id = @company_id AND b.status = 'checking' AND b.created_at <= @before;
+SELECT count(*) FROM batches b WHERE b.company_id = @company_id AND is_in_check(b) AND b.created_at <= @before;
 
 -- ErasureBatches returns the batches of a company. only_open: only batches whose rows can still be sent.
 -- name: ErasureBatches :many

@@ -333,7 +333,7 @@ func TestABatchReadsTheContactsOfItsTagAtItsStart(t *testing.T) {
 func TestABatchIsPausedWhileItReadsItsTagAgain(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
-	b.PutContacts(map[string]any{"user_id": "a", "phone": "13800138000"}, map[string]any{"user_id": "b", "phone": "13800138001"})
+	b.PutContacts(map[string]any{"user_id": "a", "phone": "13800138000"})
 	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"a"}})
 	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello", "tag", "vip"))).BatchID)
 	b.Expect(409, "batch.wrong_status", "POST", at+"/pause", nil)
@@ -342,15 +342,35 @@ func TestABatchIsPausedWhileItReadsItsTagAgain(t *testing.T) {
 	feed(b)
 	expect(b, get(b, at), "checking", "")
 	expect(b, get(b, at, "pause"), "paused", "")
+	expect(b, get(b, at, "resume"), "checking", "")
+	expect(b, get(b, at, "pause"), "paused", "")
+	feed(b)
 	check(b)
+	feed(b)
+	expect(b, get(b, at), "paused", "1 rows, 1 valid, 1 waiting")
+	expect(b, get(b, at, "resume"), "running", "1 rows, 1 valid, 1 waiting")
+	feed(b)
+	expect(b, get(b, at), "running", "1 rows, 1 valid, 1 waiting")
+}
+
+// The rows of a batch that was confirmed do not disappear if it expires or is paused while it reads its tag again.
+func TestABatchThatExpiresWhileItReadsItsTagAgainKeepsItsRows(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	b.PutContacts(map[string]any{"user_id": "a", "phone": "13800138000"})
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"a"}})
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello", "tag", "vip",
+		"expires_at", time.Now().Add(time.Hour).Format(time.RFC3339)))).BatchID)
+	check(b)
+	get(b, at, "confirm")
+	feed(b)
+	get(b, at, "pause")
+	b.Exec("UPDATE batches SET expires_at = now()")
 	feed(b)
 	expect(b, get(b, at), "paused", "")
-	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"b"}})
-	expect(b, get(b, at, "resume"), "running", "")
-	feed(b)
 	check(b)
 	feed(b)
-	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 waiting")
+	expect(b, get(b, at), "finished", "1 rows, 1 valid, 1 cancelled")
 }
 
 func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {

@@ -117,6 +117,11 @@ func (c *check) close() {
 	}
 }
 
+// isInCheck is is_in_check of the database.
+func isInCheck(b batchq.Batch) bool {
+	return b.Status == progress.Checking || b.Status == progress.Paused && b.CheckedAt == nil
+}
+
 // beginCheck starts the check of a batch, or continues after the stored rows.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	var err error
@@ -124,7 +129,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = s.message(ctx, c.batch)
 	}
-	if err == nil && c.batch.Status != progress.Checking { // the check has ended since the search for batches
+	if err == nil && !isInCheck(c.batch) { // the check has ended since the search for batches
 		err = errElsewhere
 	}
 	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
@@ -156,7 +161,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
 	}
 	if err != nil {
-		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != progress.Checking { // the batch was cancelled, and its list was deleted
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && !isInCheck(b) { // the batch was cancelled, and its list was deleted
 			return 0, true, nil
 		}
 		return 0, false, err

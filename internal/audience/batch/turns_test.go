@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lksms/gen/batchq"
 	"lksms/internal/testkit/apptest"
@@ -57,4 +58,39 @@ func TestCompaniesWithListsToCheckTakeTurns(t *testing.T) {
 	if len(ids) != 2 || fmt.Sprintf("%s/%d", path, ids[1]) != at {
 		t.Errorf("batches %v are checked first, without %s", ids, at)
 	}
+}
+
+// The sweep has no work for batches that only wait. Otherwise many of them would delay the batches of other companies.
+func TestWaitingBatchesAreNoWorkForTheSweep(t *testing.T) {
+	b := apptest.New(t)
+	expectWork := func(want int) {
+		t.Helper()
+		feed(b)
+		all, err := batchq.New(b.DB).BatchesUnsettled(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != want {
+			t.Errorf("work for %+v, want %d batches", all, want)
+		}
+	}
+	create(b, numbers(1), "content", "x", "auto_confirm", "true", "expect_send_time", time.Now().Add(time.Hour).Format(time.RFC3339))
+	paused := checked(b, numbers(2), "content", "x", "auto_confirm", "true")
+	expectWork(0)
+	task := b.Claim("app", 1)[0].TaskID
+	get(b, paused, "pause")
+	expectWork(0)
+	b.Report(task, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+	if all, err := batchq.New(b.DB).BatchesUnsettled(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the retry of a paused batch is no work: %+v, %v", all, err)
+	}
+	expectWork(0)
+	b.Exec("UPDATE batches SET expires_at = now(), expect_send_time = now() WHERE status = 'running'")
+	expectWork(0)
+	if n := b.Count("SELECT count(*) FROM batches WHERE status = 'finished'"); n != 1 {
+		t.Errorf("%d batches expired", n)
+	}
+	get(b, paused, "cancel")
+	expectWork(0)
+	expect(b, get(b, paused), "cancelled", "2 rows, 2 valid, 2 cancelled")
 }
