@@ -1449,9 +1449,9 @@ func (q *Queries) BatchUnreadable(ctx context.Context, arg BatchUnreadableParams
 }
 
 const batchesChecking = `-- name: BatchesChecking :many
-SELECT c.id
+SELECT c.id, c.company_id
 FROM (
-    SELECT b.id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
+    SELECT b.id, b.company_id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
     FROM batches b
     LEFT JOIN uploads u ON u.id = b.upload_id
     WHERE is_in_check(b) AND NOT b.is_settled
@@ -1460,21 +1460,26 @@ ORDER BY c.turn, c.size NULLS FIRST, c.id
 LIMIT $1::integer
 `
 
+type BatchesCheckingRow struct {
+	ID        int64
+	CompanyID int64
+}
+
 // BatchesChecking returns the batches whose check is running or waiting. The companies take turns: first the smallest upload of each company, then the second of
 // each.
-func (q *Queries) BatchesChecking(ctx context.Context, maxRows int32) ([]int64, error) {
+func (q *Queries) BatchesChecking(ctx context.Context, maxRows int32) ([]BatchesCheckingRow, error) {
 	rows, err := q.db.Query(ctx, batchesChecking, maxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []BatchesCheckingRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i BatchesCheckingRow
+		if err := rows.Scan(&i.ID, &i.CompanyID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -13338,7 +13338,7 @@ type ClientInterface interface {
 
 	// PauseBatch Pause a batch
 	//
-	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
+	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads it to the end. If it is resumed before that, it is `checking` again.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
 	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -17952,7 +17952,7 @@ func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEdit
 
 // PauseBatch Pause a batch
 //
-// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
+// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads it to the end. If it is resumed before that, it is `checking` again.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
 func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -34050,7 +34050,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseBatchWithResponse Pause a batch
 	//
-	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
+	// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads it to the end. If it is resumed before that, it is `checking` again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -58652,7 +58652,7 @@ func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context,
 
 // PauseBatchWithResponse Pause a batch
 //
-// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads the tag from the start when it is resumed.
+// Within a second, rows no longer become tasks, and waiting tasks are held. A message that an app holds is still sent; a driven sender finishes only the calls that have begun. If such a message fails and is to be retried, the retry is held at most a second later. A confirmed batch that is reading its tag again can be paused too, and reads it to the end. If it is resumed before that, it is `checking` again.
 //
 // Returns a wrapper object for the known response body format(s).
 //

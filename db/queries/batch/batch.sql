@@ -70,9 +70,9 @@ ORDER BY u.id;
 -- BatchesChecking returns the batches whose check is running or waiting. The companies take turns: first the smallest upload of each company, then the second of
 -- each.
 -- name: BatchesChecking :many
-SELECT c.id
+SELECT c.id, c.company_id
 FROM (
-    SELECT b.id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
+    SELECT b.id, b.company_id, u.size, row_number() OVER (PARTITION BY b.company_id ORDER BY u.size NULLS FIRST, b.id) AS turn
     FROM batches b
     LEFT JOIN uploads u ON u.id = b.upload_id
     WHERE is_in_check(b) AND NOT b.is_settled

@@ -29,6 +29,8 @@ import (
 
 const (
 	checkedAtOnce = 3           // maximum number of batches that one run checks concurrently, so that a short list does not wait for a long list
+	checkedMost   = 6           // maximum with the batches of companies that have no other check in progress
+	checkedOfOne  = 2           // maximum number of batches of one company
 	checkedRows   = 2000        // maximum number of rows that one transaction stores
 	checkInterval = time.Second // maximum time after which a run finds a new batch
 )
@@ -43,7 +45,7 @@ func (s *Service) Check(ctx context.Context) (checked int, failed error) {
 		err  error
 	}
 	results := make(chan result)
-	open, failures := map[int64]bool{}, map[int64]error{} // failures contains the batches that only the next run checks again
+	open, failures := map[int64]int64{}, map[int64]error{} // the companies of the open checks; the batches that only the next run checks again
 	ended := func(r result) {
 		delete(open, r.id)
 		checked += r.rows
@@ -52,17 +54,17 @@ func (s *Service) Check(ctx context.Context) (checked int, failed error) {
 		}
 	}
 	for {
-		ids, err := s.q.BatchesChecking(ctx, int32(checkedAtOnce+len(failures)))
+		batches, err := s.q.BatchesChecking(ctx, int32(checkedMost+len(failures)))
 		if err != nil {
 			failed = fmt.Errorf("find batches to check: %w", err)
 			break
 		}
-		for _, id := range ids {
-			if len(open) < checkedAtOnce && !open[id] && failures[id] == nil {
-				open[id] = true
+		for _, b := range batches {
+			if _, isOpen := open[b.ID]; !isOpen && failures[b.ID] == nil && hasSlot(open, b.CompanyID) {
+				open[b.ID] = b.CompanyID
 				go func() {
-					n, err := s.checkOne(ctx, id)
-					results <- result{id, n, err}
+					n, err := s.checkOne(ctx, b.ID)
+					results <- result{b.ID, n, err}
 				}()
 			}
 		}
@@ -84,6 +86,18 @@ func (s *Service) Check(ctx context.Context) (checked int, failed error) {
 		}
 	}
 	return checked, failed
+}
+
+// hasSlot reports whether a check of a company can begin. open contains the company of each check in progress. The long lists of a company therefore do not keep
+// the list of another company waiting.
+func hasSlot(open map[int64]int64, company int64) bool {
+	own := 0
+	for _, c := range open {
+		if c == company {
+			own++
+		}
+	}
+	return own == 0 && len(open) < checkedMost || own < checkedOfOne && len(open) < checkedAtOnce
 }
 
 // checkOne checks the rows of a batch until no row is left, and returns the number of checked rows.

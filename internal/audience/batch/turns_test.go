@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,12 +52,50 @@ func TestCompaniesWithListsToCheckTakeTurns(t *testing.T) {
 		createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(1)}, w.Acme...)
 	}
 	at := createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(10)}, w.Beta...)
-	ids, err := batchq.New(w.DB).BatchesChecking(t.Context(), 2)
+	first, err := batchq.New(w.DB).BatchesChecking(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(ids) != 2 || fmt.Sprintf("%s/%d", path, ids[1]) != at {
-		t.Errorf("batches %v are checked first, without %s", ids, at)
+	if len(first) != 2 || fmt.Sprintf("%s/%d", path, first[1].ID) != at {
+		t.Errorf("batches %v are checked first, without %s", first, at)
+	}
+}
+
+// Long lists of one company do not take all slots: the list of another company is checked meanwhile.
+func TestLongListsOfACompanyLeaveASlot(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	var long []int64
+	for range 3 {
+		at := createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(10)}, w.Acme...)
+		id, err := strconv.ParseInt(at[strings.LastIndexByte(at, '/')+1:], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long = append(long, id)
+	}
+	lock, err := w.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Rollback(context.WithoutCancel(t.Context())) // has an effect only if the test fails
+	if _, err := lock.Exec(t.Context(), "SELECT FROM batches WHERE id = ANY ($1) FOR UPDATE", long); err != nil { // the checks of these batches do not end
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.App.Batches.Check(t.Context())
+		done <- err
+	}()
+	apptest.Eventually(t, "checks wait", func() bool {
+		return w.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") >= 2
+	})
+	at := createJSON(w.Bundle, map[string]any{"name": "n", "content": "x", "rows": people(1)}, w.Beta...)
+	apptest.Eventually(t, "the list of another company is checked", func() bool { return get(w.Bundle, at).Status == "ready" })
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 
