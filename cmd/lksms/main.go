@@ -89,7 +89,7 @@ func main() {
 		parsed, err = parser.Parse(args)
 	}
 	if err == nil {
-		err = emptyArgument(parsed)
+		err = emptyArgument(parsed, usesServer(args))
 	}
 	if err != nil {
 		refuse(parser, err)
@@ -114,18 +114,24 @@ func usesServer(args []string) bool {
 	return found && field.Tag.Get("group") != "server" || len(args) > 0 && args[0] == completionWord
 }
 
-// emptyArgument returns an error that names an empty argument of a command. Such an argument is usually a variable that a script did not set.
-func emptyArgument(parsed *kong.Context) error {
+// emptyArgument returns an error that names an empty argument or flag of a command. It is usually a variable that a script did not set. Flags of commands that run
+// a server can be empty, as their environment variables can.
+func emptyArgument(parsed *kong.Context, isClient bool) error {
 	for _, one := range parsed.Path {
-		if one.Positional == nil {
-			continue
-		}
-		given, isList := one.Positional.Target.Interface().([]string)
-		if text, isText := one.Positional.Target.Interface().(string); isText && text == "" || isList && one.Positional.Required && slices.Contains(given, "") {
+		switch {
+		case one.Positional != nil && isEmpty(one.Positional, one.Positional.Required):
 			return fmt.Errorf("<%s> is empty", one.Positional.Name)
+		case one.Flag != nil && isClient && isEmpty(one.Flag.Value, true):
+			return fmt.Errorf("--%s is empty", one.Flag.Name)
 		}
 	}
 	return nil
+}
+
+// isEmpty reports whether a given value is an empty text, or, if inList, a list with an empty text.
+func isEmpty(v *kong.Value, inList bool) bool {
+	given, isList := v.Target.Interface().([]string)
+	return v.Target.Kind() == reflect.String && v.Target.Len() == 0 || isList && inList && slices.Contains(given, "")
 }
 
 // refuse prints the error in a command line, and the usage of the command.
