@@ -4307,7 +4307,7 @@ CREATE TABLE public.business_ends (
     CONSTRAINT business_ends_subject_known CHECK ((subject = ANY (ARRAY['task'::text, 'node'::text])))
 );
 
-COMMENT ON TABLE public.business_ends IS 'A business task or one of its nodes that has ended. Written by internal/audience/notification from business events, and deleted when the task or node starts again.';
+COMMENT ON TABLE public.business_ends IS 'A business task or one of its nodes that has ended. Written by internal/audience/notification from business events. The row of a node is deleted when the node starts again. The row of a task is kept, because late starts are compared with it.';
 
 COMMENT ON COLUMN public.business_ends.subject IS 'task or node';
 

@@ -4795,7 +4795,7 @@ type EventRequest struct {
 	CompanyNo *No               `json:"company_no,omitempty"`
 	Event     EventRequestEvent `json:"event"`
 
-	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
+	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time. Without `finished_at`, the end is after all starts that were reported before.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
@@ -13798,7 +13798,8 @@ type ClientInterface interface {
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+	//   the running node: the deadline is `max_duration` minutes after that start.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -13809,10 +13810,12 @@ type ClientInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+	//   the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-	//   before this start belongs to the former run, and changes nothing.
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+	// - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+	//   notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 	// - A node that begins again has a new `node_done`.
 	// - After the end, an `orbit_plan` creates nothing.
 	//
@@ -13838,7 +13841,8 @@ type ClientInterface interface {
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+	//   the running node: the deadline is `max_duration` minutes after that start.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -13849,10 +13853,12 @@ type ClientInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+	//   the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-	//   before this start belongs to the former run, and changes nothing.
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+	// - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+	//   notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 	// - A node that begins again has a new `node_done`.
 	// - After the end, an `orbit_plan` creates nothing.
 	//
@@ -18782,7 +18788,8 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 //     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+//     the running node: the deadline is `max_duration` minutes after that start.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -18793,10 +18800,12 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+//     the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-//     before this start belongs to the former run, and changes nothing.
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+//   - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+//     notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 //   - A node that begins again has a new `node_done`.
 //   - After the end, an `orbit_plan` creates nothing.
 //
@@ -18832,7 +18841,8 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 //     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+//     the running node: the deadline is `max_duration` minutes after that start.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -18843,10 +18853,12 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+//     the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-//     before this start belongs to the former run, and changes nothing.
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+//   - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+//     notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 //   - A node that begins again has a new `node_done`.
 //   - After the end, an `orbit_plan` creates nothing.
 //
@@ -34552,7 +34564,8 @@ type ClientWithResponsesInterface interface {
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+	//   the running node: the deadline is `max_duration` minutes after that start.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -34563,10 +34576,12 @@ type ClientWithResponsesInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+	//   the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-	//   before this start belongs to the former run, and changes nothing.
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+	// - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+	//   notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 	// - A node that begins again has a new `node_done`.
 	// - After the end, an `orbit_plan` creates nothing.
 	//
@@ -34592,7 +34607,8 @@ type ClientWithResponsesInterface interface {
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 	//   finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 	//   way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+	//   `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+	//   the running node: the deadline is `max_duration` minutes after that start.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
 	// An admin can name the company in `company_no`; the default is the company of the caller.
@@ -34603,10 +34619,12 @@ type ClientWithResponsesInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+	//   the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-	//   before this start belongs to the former run, and changes nothing.
+	//   `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+	// - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+	//   notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 	// - A node that begins again has a new `node_done`.
 	// - After the end, an `orbit_plan` creates nothing.
 	//
@@ -59376,7 +59394,8 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 //     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+//     the running node: the deadline is `max_duration` minutes after that start.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -59387,10 +59406,12 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+//     the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-//     before this start belongs to the former run, and changes nothing.
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+//   - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+//     notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 //   - A node that begins again has a new `node_done`.
 //   - After the end, an `orbit_plan` creates nothing.
 //
@@ -59422,7 +59443,8 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes until the node is
 //     finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` replaces `timeout_remind` in the same
 //     way. A start of a running node with another `started_at`, `max_duration` or `timeout_remind` moves the reminders, on all their channels;
-//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing.
+//     `ended` counts the withdrawn reminders. A start with an earlier `started_at` moves nothing. A start without `started_at` keeps the start of
+//     the running node: the deadline is `max_duration` minutes after that start.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
 // An admin can name the company in `company_no`; the default is the company of the caller.
@@ -59433,10 +59455,12 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start. It does not if
+//     the node also has a start with a `started_at` after `finished_at`: the end then belongs to a former run.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. The next `node_done`,
-//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not. An end with a `finished_at`
-//     before this start belongs to the former run, and changes nothing.
+//     `orbit_plan`, `task_finished` and `task_abnormal` of the task then are new events. A `task_created` is not.
+//   - An end of the task with a `finished_at` before this start belongs to the former run. If an end of that run was reported before, the end
+//     notifies nobody. Otherwise it notifies everybody, and ends only the reminders of the nodes that started before `finished_at`.
 //   - A node that begins again has a new `node_done`.
 //   - After the end, an `orbit_plan` creates nothing.
 //

@@ -26,24 +26,21 @@ func (q *Queries) BusinessEndDelete(ctx context.Context, arg BusinessEndDeletePa
 }
 
 const businessEndNodes = `-- name: BusinessEndNodes :exec
-INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
-SELECT DISTINCT n.company_id, 'node', n.biz_id, $1::timestamptz
-FROM notifications n
-WHERE n.company_id = $2 AND n.biz_task_id = $3 AND n.biz_type = 5 -- node timeout
-    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
-ORDER BY n.biz_id
-ON CONFLICT DO NOTHING
+INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at)
+SELECT $1, 'node', unnest($2::bigint[]), $3::timestamptz
+ON CONFLICT (company_id, subject, subject_id) DO UPDATE
+SET ended_at = greatest(e.ended_at, excluded.ended_at), recorded_at = excluded.recorded_at
 `
 
 type BusinessEndNodesParams struct {
-	EndedAt   time.Time
 	CompanyID int64
-	TaskID    *int64
+	NodeIds   []int64
+	EndedAt   time.Time
 }
 
-// BusinessEndNodes records that all nodes with reminders of a business task have ended.
+// BusinessEndNodes records that nodes of a business task have ended with the task.
 func (q *Queries) BusinessEndNodes(ctx context.Context, arg BusinessEndNodesParams) error {
-	_, err := q.db.Exec(ctx, businessEndNodes, arg.EndedAt, arg.CompanyID, arg.TaskID)
+	_, err := q.db.Exec(ctx, businessEndNodes, arg.CompanyID, arg.NodeIds, arg.EndedAt)
 	return err
 }
 
@@ -172,26 +169,115 @@ func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int
 	return slot, err
 }
 
-const businessTaskBegan = `-- name: BusinessTaskBegan :one
-SELECT coalesce(CASE WHEN bool_or(n.biz_type IN (3, 4) AND n.replaced_at IS NOT NULL) THEN -- task finished, task abnormal
-        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at AND n.started_at <= now()) -- node timeout
-    END, 'epoch')::timestamptz AS began_at
-FROM notifications n
-WHERE n.company_id = $1 AND n.biz_task_id = $2 AND n.deleted_at IS NULL
+const businessReminders = `-- name: BusinessReminders :many
+SELECT n.id FROM notifications n
+WHERE n.company_id = $1 AND n.biz_task_id = $2 AND n.deleted_at IS NULL AND n.forgotten_at IS NULL
+    AND (n.biz_type = 5 AND n.biz_id = ANY ($3::bigint[]) OR n.biz_type = 2 AND $4::boolean) -- node timeout, orbit reminder
+ORDER BY n.id
+FOR UPDATE
 `
 
-type BusinessTaskBeganParams struct {
+type BusinessRemindersParams struct {
 	CompanyID int64
 	TaskID    *int64
+	NodeIds   []int64
+	OfOrbits  bool
 }
 
-// BusinessTaskBegan returns the latest start time of the nodes of a business task that began again after its end. It returns epoch if the task did not begin
-// again, or if its starts had no time.
-func (q *Queries) BusinessTaskBegan(ctx context.Context, arg BusinessTaskBeganParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, businessTaskBegan, arg.CompanyID, arg.TaskID)
-	var began_at time.Time
-	err := row.Scan(&began_at)
-	return began_at, err
+// BusinessReminders locks the reminders of nodes of a business task and, if of_orbits is true, its reminders of orbits. It returns their ids. Like NotificationLock, it
+// waits for a run of a notification.
+func (q *Queries) BusinessReminders(ctx context.Context, arg BusinessRemindersParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, businessReminders,
+		arg.CompanyID,
+		arg.TaskID,
+		arg.NodeIds,
+		arg.OfOrbits,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const businessStarts = `-- name: BusinessStarts :many
+SELECT n.biz_id AS node_id,
+    bool_or(n.biz_task_id IS NOT DISTINCT FROM $1::bigint)::boolean AS is_of_task,
+    bool_or(n.deleted_at IS NULL AND n.replaced_at IS NULL)::boolean AS has_any,
+    coalesce(max(n.started_at) FILTER (WHERE assumed.id IS NULL), 'epoch')::timestamptz AS reported_at,
+    coalesce(max(n.started_at) FILTER (WHERE assumed.id IS NULL AND n.started_at <= $2::timestamptz), 'epoch')::timestamptz AS reported_until,
+    coalesce(max(n.started_at) FILTER (WHERE n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.biz_task_id IS NOT NULL), 'epoch')::timestamptz AS runs_since
+FROM notifications n
+LEFT JOIN notifications assumed ON assumed.company_id = n.company_id AND assumed.biz_type = 5 AND assumed.biz_id = n.biz_id
+    AND assumed.created_at = n.started_at
+WHERE n.company_id = $3 AND n.biz_type = 5 -- node timeout
+    AND (n.biz_task_id = $1::bigint OR n.biz_id = $4::bigint)
+GROUP BY n.biz_id
+ORDER BY n.biz_id
+`
+
+type BusinessStartsParams struct {
+	TaskID    int64
+	Until     time.Time
+	CompanyID int64
+	NodeID    *int64
+}
+
+type BusinessStartsRow struct {
+	NodeID        int64
+	IsOfTask      bool
+	HasAny        bool
+	ReportedAt    time.Time
+	ReportedUntil time.Time
+	RunsSince     time.Time
+}
+
+// BusinessStarts returns the known starts of each node of a business task, and of the node node_id. Each start has a reminder, even a start that arrived too late.
+// reported_at: the latest start that was posted with a time. reported_until: the latest of these starts up to `until`. A start that was posted without a time
+// has the time of the clock of the database at which its first reminder was created (assumed). It cannot be compared with an end that the clock of the caller
+// measured. runs_since: the latest start that still holds the dedup key of the node. All these times are epoch if no such start exists. has_any is true if the
+// node has reminders, including reminders without an event.
+func (q *Queries) BusinessStarts(ctx context.Context, arg BusinessStartsParams) ([]BusinessStartsRow, error) {
+	rows, err := q.db.Query(ctx, businessStarts,
+		arg.TaskID,
+		arg.Until,
+		arg.CompanyID,
+		arg.NodeID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BusinessStartsRow
+	for rows.Next() {
+		var i BusinessStartsRow
+		if err := rows.Scan(
+			&i.NodeID,
+			&i.IsOfTask,
+			&i.HasAny,
+			&i.ReportedAt,
+			&i.ReportedUntil,
+			&i.RunsSince,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const companyTemplateDelete = `-- name: CompanyTemplateDelete :execrows
@@ -349,35 +435,6 @@ func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplatePa
 	return i, err
 }
 
-const nodeReminders = `-- name: NodeReminders :one
-SELECT (count(*) > 0)::boolean AS has_any,
-    -- epoch if no reminder has a start time from the caller
-    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
-FROM notifications n
-WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 -- node timeout
-    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
-`
-
-type NodeRemindersParams struct {
-	CompanyID int64
-	NodeID    int64
-}
-
-type NodeRemindersRow struct {
-	HasAny    bool
-	StartedAt time.Time
-}
-
-// NodeReminders returns whether a node has reminders (has_any), and started_at: the latest start time among the reminders that have not ended. A reminder whose
-// start was posted without a time is ignored. Its started_at equals its created_at, a time of the clock of the database, which cannot be compared with an end
-// that the clock of the caller measured.
-func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
-	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
-	var i NodeRemindersRow
-	err := row.Scan(&i.HasAny, &i.StartedAt)
-	return i, err
-}
-
 const nodeRemindersMoved = `-- name: NodeRemindersMoved :many
 WITH reminders AS MATERIALIZED (
     SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at, n.run_rendering_id, n.run_after, n.is_companys, n.changed_by
@@ -385,11 +442,10 @@ WITH reminders AS MATERIALIZED (
     WHERE n.company_id = $2 AND n.biz_type = 5 AND n.biz_id = $3 AND n.biz_task_id IS NOT NULL -- node timeout, of an event
         AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
         AND (
-            $4::timestamptz <> n.started_at
+            n.started_at <> $4::timestamptz
             OR (n.own_payload ->> 'maxDuration')::bigint IS DISTINCT FROM $5::bigint
             OR n.repeat_minutes IS DISTINCT FROM $6
         )
-        AND coalesce(n.started_at = n.created_at OR $4::timestamptz >= n.started_at, true) -- equal: the caller gave no start time
     ORDER BY n.id
     FOR UPDATE OF n
 )
@@ -405,7 +461,7 @@ type NodeRemindersMovedParams struct {
 	Channels      []string
 	CompanyID     int64
 	NodeID        int64
-	StartedAt     *time.Time
+	StartedAt     time.Time
 	MaxMinutes    int64
 	RepeatMinutes *int64
 }
@@ -416,10 +472,9 @@ type NodeRemindersMovedRow struct {
 	IsWaiting bool
 }
 
-// NodeRemindersMoved locks and returns the reminders of a node if a start of the node, which has not ended, changes them: it is not earlier than their start, and
-// its start, maximum duration or interval differs. started_at null: the start has no time, and only max_minutes and repeat_minutes are compared. It returns the
-// reminders on all channels, because the deadline of the node is the same on all channels. Cancelled reminders on channels that are not in `channels` are not
-// returned. is_waiting is true if the reminder has not ended.
+// NodeRemindersMoved locks and returns the reminders of a node whose start, maximum duration or interval differs from the given values. It returns the reminders
+// on all channels, because the deadline of the node is the same on all channels. Cancelled reminders on channels that are not in `channels` are not returned.
+// is_waiting is true if the reminder has not ended.
 func (q *Queries) NodeRemindersMoved(ctx context.Context, arg NodeRemindersMovedParams) ([]NodeRemindersMovedRow, error) {
 	rows, err := q.db.Query(ctx, nodeRemindersMoved,
 		arg.Channels,
@@ -508,21 +563,21 @@ const notificationCreate = `-- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
         company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, announcement_id, own_payload, next_run_at, repeat_minutes,
-        started_at, ended_as, operator, submitted_by, sign, expires_at, is_companys
+        started_at, ended_as, operator, submitted_by, sign, expires_at, replaced_at, is_companys
     )
     SELECT $1, c.id, $2, $3, $4, $5,
         coalesce($6::bigint, nextval('announcements_id_seq')), $7,
         CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
         $10, $11, $8::smallint, $12, $13,
-        $14, $15, true
+        $14, $15, CASE WHEN $16::boolean THEN now() END, true
     FROM channels c
-    WHERE c.channel = $16
+    WHERE c.channel = $17
     ON CONFLICT DO NOTHING
     RETURNING id, announcement_id
 ),
 announced AS (
     INSERT INTO announcements (id, payload, user_ids, tag)
-    SELECT m.announcement_id, $17::jsonb, $18::text[], $19::text FROM made m WHERE $6::bigint IS NULL
+    SELECT m.announcement_id, $18::jsonb, $19::text[], $20::text FROM made m WHERE $6::bigint IS NULL
 )
 SELECT m.id, m.announcement_id FROM made m
 `
@@ -543,6 +598,7 @@ type NotificationCreateParams struct {
 	SubmittedBy    string
 	Sign           *string
 	ExpiresAt      *time.Time
+	IsReplaced     bool
 	Channel        string
 	Payload        []byte
 	UserIds        []string
@@ -558,6 +614,7 @@ type NotificationCreateRow struct {
 // that created the other notification has committed. Keys of business events, keys of callers and keys of the service itself are separate (dedup_key_owner), so
 // that a caller cannot use the key of a business event in advance. ON CONFLICT names no index, because the unique index of the previous version also counts.
 // announcement_id null: the statement also creates the announcement, from payload and user_ids or tag. The foreign key is checked at the end of the statement.
+// is_replaced: the dedup_key is released immediately.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -575,6 +632,7 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.SubmittedBy,
 		arg.Sign,
 		arg.ExpiresAt,
+		arg.IsReplaced,
 		arg.Channel,
 		arg.Payload,
 		arg.UserIds,
@@ -998,8 +1056,8 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 const notificationLock = `-- name: NotificationLock :many
 SELECT n.id FROM notifications n
 WHERE n.company_id = $1 AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.biz_type = ANY ($2::smallint[])
-    AND (n.biz_id = ANY ($3::bigint[]) OR n.biz_task_id = $4::bigint)
-    AND ($5::text IS NULL OR n.submitted_by = $5::text)
+    AND n.biz_id = ANY ($3::bigint[])
+    AND ($4::text IS NULL OR n.submitted_by = $4::text)
 ORDER BY n.id
 FOR UPDATE
 `
@@ -1008,18 +1066,16 @@ type NotificationLockParams struct {
 	CompanyID int64
 	BizTypes  []int16
 	BizIds    []int64
-	BizTaskID *int64
 	Owner     *string
 }
 
-// NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids, or that belong to the business task biz_task_id. A run of a notification
-// holds the same lock. After the wait for the lock, the tasks of this run are visible.
+// NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids. A run of a notification holds the same lock. After the wait for the lock,
+// the tasks of this run are visible.
 func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationLock,
 		arg.CompanyID,
 		arg.BizTypes,
 		arg.BizIds,
-		arg.BizTaskID,
 		arg.Owner,
 	)
 	if err != nil {

@@ -31,34 +31,39 @@ VALUES (@company_id, @subject, @subject_id, @ended_at, @awaits_start)
 ON CONFLICT (company_id, subject, subject_id) DO UPDATE
 SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start, recorded_at = excluded.recorded_at;
 
--- BusinessEndNodes records that all nodes with reminders of a business task have ended.
+-- BusinessEndNodes records that nodes of a business task have ended with the task.
 -- name: BusinessEndNodes :exec
-INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
-SELECT DISTINCT n.company_id, 'node', n.biz_id, @ended_at::timestamptz
-FROM notifications n
-WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.biz_type = 5 -- node timeout
-    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
-ORDER BY n.biz_id
-ON CONFLICT DO NOTHING;
+INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at)
+SELECT @company_id, 'node', unnest(@node_ids::bigint[]), @ended_at::timestamptz
+ON CONFLICT (company_id, subject, subject_id) DO UPDATE
+SET ended_at = greatest(e.ended_at, excluded.ended_at), recorded_at = excluded.recorded_at;
 
 -- name: BusinessEndDelete :exec
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
--- NodeReminders returns whether a node has reminders (has_any), and started_at: the latest start time among the reminders that have not ended. A reminder whose
--- start was posted without a time is ignored. Its started_at equals its created_at, a time of the clock of the database, which cannot be compared with an end
--- that the clock of the caller measured.
--- name: NodeReminders :one
-SELECT (count(*) > 0)::boolean AS has_any,
-    -- epoch if no reminder has a start time from the caller
-    coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
+-- BusinessStarts returns the known starts of each node of a business task, and of the node node_id. Each start has a reminder, even a start that arrived too late.
+-- reported_at: the latest start that was posted with a time. reported_until: the latest of these starts up to `until`. A start that was posted without a time
+-- has the time of the clock of the database at which its first reminder was created (assumed). It cannot be compared with an end that the clock of the caller
+-- measured. runs_since: the latest start that still holds the dedup key of the node. All these times are epoch if no such start exists. has_any is true if the
+-- node has reminders, including reminders without an event.
+-- name: BusinessStarts :many
+SELECT n.biz_id AS node_id,
+    bool_or(n.biz_task_id IS NOT DISTINCT FROM @task_id::bigint)::boolean AS is_of_task,
+    bool_or(n.deleted_at IS NULL AND n.replaced_at IS NULL)::boolean AS has_any,
+    coalesce(max(n.started_at) FILTER (WHERE assumed.id IS NULL), 'epoch')::timestamptz AS reported_at,
+    coalesce(max(n.started_at) FILTER (WHERE assumed.id IS NULL AND n.started_at <= @until::timestamptz), 'epoch')::timestamptz AS reported_until,
+    coalesce(max(n.started_at) FILTER (WHERE n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.biz_task_id IS NOT NULL), 'epoch')::timestamptz AS runs_since
 FROM notifications n
-WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
-    AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
+LEFT JOIN notifications assumed ON assumed.company_id = n.company_id AND assumed.biz_type = 5 AND assumed.biz_id = n.biz_id
+    AND assumed.created_at = n.started_at
+WHERE n.company_id = @company_id AND n.biz_type = 5 -- node timeout
+    AND (n.biz_task_id = @task_id::bigint OR n.biz_id = sqlc.narg(node_id)::bigint)
+GROUP BY n.biz_id
+ORDER BY n.biz_id;
 
--- NodeRemindersMoved locks and returns the reminders of a node if a start of the node, which has not ended, changes them: it is not earlier than their start, and
--- its start, maximum duration or interval differs. started_at null: the start has no time, and only max_minutes and repeat_minutes are compared. It returns the
--- reminders on all channels, because the deadline of the node is the same on all channels. Cancelled reminders on channels that are not in `channels` are not
--- returned. is_waiting is true if the reminder has not ended.
+-- NodeRemindersMoved locks and returns the reminders of a node whose start, maximum duration or interval differs from the given values. It returns the reminders
+-- on all channels, because the deadline of the node is the same on all channels. Cancelled reminders on channels that are not in `channels` are not returned.
+-- is_waiting is true if the reminder has not ended.
 -- name: NodeRemindersMoved :many
 WITH reminders AS MATERIALIZED (
     SELECT n.*
@@ -66,11 +71,10 @@ WITH reminders AS MATERIALIZED (
     WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.biz_task_id IS NOT NULL -- node timeout, of an event
         AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
         AND (
-            sqlc.narg(started_at)::timestamptz <> n.started_at
+            n.started_at <> @started_at::timestamptz
             OR (n.own_payload ->> 'maxDuration')::bigint IS DISTINCT FROM @max_minutes::bigint
             OR n.repeat_minutes IS DISTINCT FROM sqlc.narg(repeat_minutes)
         )
-        AND coalesce(n.started_at = n.created_at OR sqlc.narg(started_at)::timestamptz >= n.started_at, true) -- equal: the caller gave no start time
     ORDER BY n.id
     FOR UPDATE OF n
 )
@@ -89,14 +93,14 @@ WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at I
     AND CASE WHEN sqlc.narg(node_id)::bigint IS NULL THEN n.biz_type IN (1, 2, 3, 4) -- node done, orbit reminder, task finished, task abnormal
         ELSE n.biz_type = 1 AND n.biz_id = sqlc.narg(node_id)::bigint END;
 
--- BusinessTaskBegan returns the latest start time of the nodes of a business task that began again after its end. It returns epoch if the task did not begin
--- again, or if its starts had no time.
--- name: BusinessTaskBegan :one
-SELECT coalesce(CASE WHEN bool_or(n.biz_type IN (3, 4) AND n.replaced_at IS NOT NULL) THEN -- task finished, task abnormal
-        max(n.started_at) FILTER (WHERE n.biz_type = 5 AND n.replaced_at IS NULL AND n.started_at <> n.created_at AND n.started_at <= now()) -- node timeout
-    END, 'epoch')::timestamptz AS began_at
-FROM notifications n
-WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at IS NULL;
+-- BusinessReminders locks the reminders of nodes of a business task and, if of_orbits is true, its reminders of orbits. It returns their ids. Like NotificationLock, it
+-- waits for a run of a notification.
+-- name: BusinessReminders :many
+SELECT n.id FROM notifications n
+WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.deleted_at IS NULL AND n.forgotten_at IS NULL
+    AND (n.biz_type = 5 AND n.biz_id = ANY (@node_ids::bigint[]) OR n.biz_type = 2 AND @of_orbits::boolean) -- node timeout, orbit reminder
+ORDER BY n.id
+FOR UPDATE;
 
 -- NodeRemindersReplace releases the dedup keys of a node's reminders, so that the reminders of the next start can use the same keys.
 -- name: NodeRemindersReplace :exec
@@ -108,17 +112,18 @@ WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- n
 -- that created the other notification has committed. Keys of business events, keys of callers and keys of the service itself are separate (dedup_key_owner), so
 -- that a caller cannot use the key of a business event in advance. ON CONFLICT names no index, because the unique index of the previous version also counts.
 -- announcement_id null: the statement also creates the announcement, from payload and user_ids or tag. The foreign key is checked at the end of the statement.
+-- is_replaced: the dedup_key is released immediately.
 -- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
         company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, announcement_id, own_payload, next_run_at, repeat_minutes,
-        started_at, ended_as, operator, submitted_by, sign, expires_at, is_companys
+        started_at, ended_as, operator, submitted_by, sign, expires_at, replaced_at, is_companys
     )
     SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key),
         coalesce(sqlc.narg(announcement_id)::bigint, nextval('announcements_id_seq')), @own_payload,
         CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
         sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by,
-        sqlc.narg(sign), sqlc.narg(expires_at), true
+        sqlc.narg(sign), sqlc.narg(expires_at), CASE WHEN @is_replaced::boolean THEN now() END, true
     FROM channels c
     WHERE c.channel = @channel
     ON CONFLICT DO NOTHING
@@ -472,12 +477,12 @@ WHERE r.notification_id = @id::bigint AND (t.status IN (0, 1) OR t.status = 2 AN
     AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 
--- NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids, or that belong to the business task biz_task_id. A run of a notification
--- holds the same lock. After the wait for the lock, the tasks of this run are visible.
+-- NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids. A run of a notification holds the same lock. After the wait for the lock,
+-- the tasks of this run are visible.
 -- name: NotificationLock :many
 SELECT n.id FROM notifications n
 WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
-    AND (n.biz_id = ANY (@biz_ids::bigint[]) OR n.biz_task_id = sqlc.narg(biz_task_id)::bigint)
+    AND n.biz_id = ANY (@biz_ids::bigint[])
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
 ORDER BY n.id
 FOR UPDATE;

@@ -15,7 +15,7 @@ import (
 
 // Event is a business event of a business task or of one of its nodes (S1.4). An event creates notifications, or ends pending notifications. A repeated event
 // creates no second notification. The times of starts and ends decide their order for each node. A start without StartedAt that arrives after the end of its
-// node restarts the node. An end after such a start ends the node again.
+// node restarts the node. An end after such a start ends the node again. A start without StartedAt of a running node keeps the start of the node.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -81,13 +81,13 @@ func (s *Service) ProcessEvent(ctx context.Context, e Event, origin submit.Origi
 		if _, err := s.q.BusinessLock(ctx, notificationq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
-		ends, err := s.readEnds(ctx, origin.CompanyID, e)
-		if err != nil {
-			return err
-		}
 		now, err := s.q.Now(ctx)
 		if err != nil {
 			return fmt.Errorf("read database time: %w", err)
+		}
+		h, err := s.readHistory(ctx, origin.CompanyID, e, now)
+		if err != nil {
+			return err
 		}
 		var all []Notification
 		switch e.Name {
@@ -97,27 +97,15 @@ func (s *Service) ProcessEvent(ctx context.Context, e Event, origin submit.Origi
 		case "node_done":
 			all = e.onEachChannel(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
 		case "orbit_plan":
-			if ends.task == nil {
+			if !h.taskIsOver() {
 				o.Ended, all, err = s.planOrbits(ctx, e, origin, now)
 			}
 		case "task_finished", "task_abnormal":
-			bizType, as, key := TaskFinished, Cancelled, "3_%d"
-			if e.Name == "task_abnormal" {
-				bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
-			}
-			if isOld, err := s.endIsOld(ctx, origin.CompanyID, e); err != nil || isOld {
-				return err
-			}
-			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
-			// The end of a task ends its reminders, because they are useless then.
-			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, By{origin.User, e.Operator})
-			if err == nil && ends.task == nil {
-				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
-			}
+			o.Ended, all, err = s.endTask(ctx, origin, e, h, now)
 		case "node_started":
-			o.Ended, all, err = s.startNode(ctx, origin, e, ends, now)
+			o.Ended, all, err = s.startNode(ctx, origin, e, h, now)
 		case "node_finished":
-			o.Ended, all, err = s.endNode(ctx, origin, e, ends, now)
+			o.Ended, all, err = s.endNode(ctx, origin, e, h, now)
 		default:
 			return fault.InvalidField("event", fault.NotAllowed, nil)
 		}
@@ -133,105 +121,126 @@ func (s *Service) ProcessEvent(ctx context.Context, e Event, origin submit.Origi
 	return o, err
 }
 
-// ending is the recorded end of a business task or a node.
-type ending struct {
-	at          time.Time
-	awaitsStart bool // the end was reported before the start
-}
-
-// endings are the recorded ends of the task and of the node of an event. A nil field means that no end is recorded.
-type endings struct{ task, node *ending }
-
-// These are the values of business_ends.subject.
-const (
-	taskSubject = "task"
-	nodeSubject = "node"
-)
-
-func (s *Service) readEnds(ctx context.Context, companyID int64, e Event) (found endings, err error) {
-	rows, err := s.q.BusinessEnds(ctx, notificationq.BusinessEndsParams{CompanyID: companyID, TaskID: e.TaskID, NodeID: e.NodeID})
-	for _, row := range rows {
-		one := &ending{row.EndedAt, row.AwaitsStart}
-		if row.Subject == taskSubject {
-			found.task = one
-		} else {
-			found.node = one
+// endTask processes the end of a task. It returns the notifications of the end, and the number of ended reminders. It ends the reminders of all nodes that did
+// not start after the end. If a node did, the task has begun again: its reminders of orbits then continue, and the dedup keys of the end are released at once.
+// The end notifies nobody if it belongs to a run whose end was reported before.
+func (s *Service) endTask(ctx context.Context, origin submit.Origin, e Event, h history, now time.Time) (ended int, all []Notification, err error) {
+	at := optional.Or(e.EndedAt, later(now, h.latestStart()))
+	hasBegunAgain := h.latestStart().After(at)
+	if hasBegunAgain && h.task != nil && !at.After(h.task.at) { // the repeat of an end of a former run, or an older end
+		return 0, nil, nil
+	}
+	bizType, as, key := TaskFinished, Cancelled, "3_%d"
+	if e.Name == "task_abnormal" {
+		bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
+	}
+	if ended, err = s.endReminders(ctx, origin, e, h.startedUntil(at), !hasBegunAgain, as); err != nil {
+		return 0, nil, err
+	}
+	if e.EndedAt != nil || !h.taskIsOver() { // the repeat of an end without a time is no later end
+		if err := s.storeTaskEnd(ctx, origin.CompanyID, e.TaskID, h.startedUntil(at), at); err != nil {
+			return 0, nil, err
 		}
 	}
-	return found, postgres.Wrap("read ends", err, nil)
-}
-
-func (s *Service) storeEnd(ctx context.Context, companyID int64, subject string, id int64, e ending) error {
-	return postgres.Wrap("store end", s.q.BusinessEndPut(ctx, notificationq.BusinessEndPutParams{
-		CompanyID: companyID, Subject: subject, SubjectID: id, EndedAt: e.at, AwaitsStart: e.awaitsStart,
-	}), nil)
-}
-
-func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.Time) error {
-	if err := s.storeEnd(ctx, companyID, taskSubject, taskID, ending{at: at}); err != nil {
-		return err
+	if hasBegunAgain && h.task != nil && !h.latestStartUntil().After(h.task.at) {
+		return ended, nil, nil
 	}
-	return postgres.Wrap("store ends of nodes", s.q.BusinessEndNodes(ctx, notificationq.BusinessEndNodesParams{
-		CompanyID: companyID, TaskID: &taskID, EndedAt: at,
-	}), nil)
+	all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
+	for i := range all {
+		all[i].isReplaced = hasBegunAgain
+	}
+	return ended, all, nil
 }
 
-// endIsOld reports whether the event is an end of a task that began again later: people were notified of this end, or it is not interesting any more.
-func (s *Service) endIsOld(ctx context.Context, companyID int64, e Event) (bool, error) {
-	if e.EndedAt == nil {
-		return false, nil
+// endReminders ends the reminders of nodes and, if areOrbitsEnded is true, those of orbits. It returns their number.
+func (s *Service) endReminders(ctx context.Context, origin submit.Origin, e Event, nodeIDs []int64, areOrbitsEnded bool, as int16) (int, error) {
+	held, err := s.q.BusinessReminders(ctx, notificationq.BusinessRemindersParams{
+		CompanyID: origin.CompanyID, TaskID: &e.TaskID, NodeIds: nodeIDs, OfOrbits: areOrbitsEnded,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("lock reminders: %w", err)
 	}
-	began, err := s.q.BusinessTaskBegan(ctx, notificationq.BusinessTaskBeganParams{CompanyID: companyID, TaskID: &e.TaskID})
-	return began.After(*e.EndedAt), postgres.Wrap("read start of business task", err, nil)
+	return s.set(ctx, held, as, []int16{Waiting}, By{origin.User, e.Operator})
 }
 
 // startNode processes the start of a node. It returns the reminders of the start, and the number of withdrawn reminders. If the start is too late, its reminders
 // are marked as ended. A start restarts an ended node or task only if the start is later than the end. A start without a time counts as later than the end of
-// the node, unless this end was reported before any start. It counts as earlier than the end of the task. A task or node that begins again releases the dedup
-// keys of its former events.
-func (s *Service) startNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
-	companyID := origin.CompanyID
-	isAfter := func(end *ending) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
-	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
-	all = e.timeoutReminders(now)
-	if isLate || (ends.task != nil && !isAfter(ends.task)) {
+// the node, unless this end was reported before any start. It counts as earlier than the end of the task.
+func (s *Service) startNode(ctx context.Context, origin submit.Origin, e Event, h history, now time.Time) (ended int, all []Notification, err error) {
+	isAfter := func(end *ending) bool { return end == nil || e.StartedAt != nil && e.StartedAt.After(end.at) }
+	isLate := !isAfter(h.node) && (e.StartedAt != nil || h.node.awaitsStart) || !isAfter(h.task) && (e.StartedAt != nil || h.taskIsOver())
+	switch {
+	case isLate:
+		all = e.timeoutReminders(now)
 		for i := range all {
 			all[i].isOver = true
 		}
-		if ends.node != nil && ends.node.awaitsStart {
-			err = s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: ends.node.at})
-		}
-		return 0, all, err
+		return 0, all, s.storeLateStart(ctx, origin.CompanyID, e, h)
+	case h.node == nil && !h.taskIsOver():
+		return s.moveDeadline(ctx, origin, e, h, now)
 	}
-	if ends.node == nil && ends.task == nil {
-		return s.moveDeadline(ctx, origin, e, now)
-	}
-	err = s.q.NodeRemindersReplace(ctx, notificationq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	err = s.beginAgain(ctx, origin.CompanyID, e, h.taskIsOver())
 	if err == nil {
-		keys := notificationq.BusinessKeysReplaceParams{CompanyID: companyID, TaskID: &e.TaskID}
-		if ends.task == nil {
-			keys.NodeID = e.NodeID
-		}
+		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: origin.CompanyID, Subject: nodeSubject, SubjectID: *e.NodeID})
+	}
+	return 0, e.timeoutReminders(now), postgres.Wrap("begin node again", err, nil)
+}
+
+// beginAgain releases the dedup keys of the former events of a node and, if isOfTask is true, of its task.
+func (s *Service) beginAgain(ctx context.Context, companyID int64, e Event, isOfTask bool) error {
+	keys := notificationq.BusinessKeysReplaceParams{CompanyID: companyID, TaskID: &e.TaskID}
+	if !isOfTask {
+		keys.NodeID = e.NodeID
+	}
+	err := s.q.NodeRemindersReplace(ctx, notificationq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	if err == nil {
 		err = s.q.BusinessKeysReplace(ctx, keys)
 	}
-	if err == nil {
-		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: companyID, Subject: nodeSubject, SubjectID: *e.NodeID})
+	return postgres.Wrap("release dedup keys", err, nil)
+}
+
+// storeLateStart records a start that arrives after an end that is not before it. Such a start can begin the task again. A node without reminders has then ended
+// with its task.
+func (s *Service) storeLateStart(ctx context.Context, companyID int64, e Event, h history) error {
+	node := h.of(*e.NodeID)
+	if h.node == nil {
+		if node.HasAny {
+			return nil
+		}
+		return s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: h.task.at})
 	}
-	if err == nil {
-		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: companyID, Subject: taskSubject, SubjectID: e.TaskID})
+	if h.node.awaitsStart {
+		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: h.node.at}); err != nil {
+			return err
+		}
 	}
-	return 0, all, postgres.Wrap("begin node again", err, nil)
+	if e.StartedAt == nil || !e.StartedAt.After(node.ReportedAt) || h.task != nil && !e.StartedAt.After(h.task.at) {
+		return nil
+	}
+	return s.beginAgain(ctx, companyID, e, h.taskIsOver()) // the reminders of this start then record its time
 }
 
 // moveDeadline returns the reminders of a start of a node that has not ended. If the start gives the node another deadline or interval, the reminders of the
-// former deadline are withdrawn, and people are reminded on all their channels, even on channels that the event does not name.
-func (s *Service) moveDeadline(ctx context.Context, origin submit.Origin, e Event, now time.Time) (ended int, all []Notification, err error) {
+// former deadline are withdrawn, and people are reminded on all their channels, even on channels that the event does not name. A start without a time, or a
+// start before the latest reported start, does not change the start of the node.
+func (s *Service) moveDeadline(ctx context.Context, origin submit.Origin, e Event, h history, now time.Time) (ended int, all []Notification, err error) {
+	node, isOld := h.of(*e.NodeID), false
+	if node.RunsSince.After(never) {
+		isOld = e.StartedAt != nil && !e.StartedAt.Equal(node.RunsSince) && !e.StartedAt.After(node.ReportedAt)
+		if isOld || e.StartedAt == nil {
+			e.StartedAt = &node.RunsSince
+		}
+	}
+	all = e.timeoutReminders(now)
+	if isOld {
+		return 0, all, nil
+	}
 	interval, err := intervalOf(e.Repeat, e.Payload)
 	if err != nil {
 		return 0, nil, err
 	}
 	moved, err := s.q.NodeRemindersMoved(ctx, notificationq.NodeRemindersMovedParams{
-		CompanyID: origin.CompanyID, NodeID: *e.NodeID, StartedAt: e.StartedAt, MaxMinutes: *e.MaxMins, RepeatMinutes: interval, Channels: e.Channels,
+		CompanyID: origin.CompanyID, NodeID: *e.NodeID, StartedAt: optional.Or(e.StartedAt, now), MaxMinutes: *e.MaxMins, RepeatMinutes: interval, Channels: e.Channels,
 	})
 	if err != nil {
 		return 0, nil, postgres.Wrap("find reminders of another deadline", err, nil)
@@ -248,30 +257,26 @@ func (s *Service) moveDeadline(ctx context.Context, origin submit.Origin, e Even
 }
 
 // endNode ends the reminders of a node, and returns their number. If the node was never started, it also returns all reminders of the node, marked as ended: a
-// late start then finds their dedup keys in use. If the latest start was reported with its time, an end before this time changes nothing.
-func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
-	companyID := origin.CompanyID
-	reminders, err := s.q.NodeReminders(ctx, notificationq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
-	if err != nil {
-		return 0, nil, fmt.Errorf("read reminders: %w", err)
-	}
-	if e.EndedAt != nil && reminders.StartedAt.After(*e.EndedAt) {
+// late start then finds their dedup keys in use. An end before a start that was reported with its time changes nothing.
+func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, h history, now time.Time) (ended int, all []Notification, err error) {
+	companyID, node := origin.CompanyID, h.of(*e.NodeID)
+	at := optional.Or(e.EndedAt, later(now, node.ReportedAt))
+	if node.ReportedAt.After(at) {
 		return 0, nil, nil
 	}
-	ended, err = s.End(ctx, companyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, By{origin.User, e.Operator})
+	ended, err = s.End(ctx, companyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, Cancelled, []int16{Waiting}, By{origin.User, e.Operator})
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case ends.node == nil:
-		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{optional.Or(e.EndedAt, now), !reminders.HasAny}); err != nil {
-			return 0, nil, err
-		}
+	case h.node == nil:
+		err = s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at, !node.HasAny})
 	case e.EndedAt != nil:
-		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{*e.EndedAt, ends.node.awaitsStart}); err != nil {
-			return 0, nil, err
-		}
+		err = s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at, h.node.awaitsStart})
 	}
-	if !reminders.HasAny {
+	if err != nil {
+		return 0, nil, err
+	}
+	if !node.HasAny {
 		all = e.timeoutReminders(now)
 		for i := range all {
 			all[i].isOver = true

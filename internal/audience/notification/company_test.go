@@ -368,8 +368,8 @@ func TestANewDeadlineOfARunningNodeMovesItsReminders(t *testing.T) {
 	want(0, start(30, nil), "5_7_0 95, 5_7_1 95") // an earlier start
 	want(2, start(90, map[string]any{"started_at": now.Add(5 * time.Minute), "timeout_remind": 10}), "5_7_0 95, 5_7_1 95")
 	want(0, start(90, map[string]any{"started_at": now.Add(5 * time.Minute), "payload": map[string]any{"taskName": "x", "nodeName": "y", "timeoutRemind": 10}}), "5_7_0 95, 5_7_1 95")
-	want(2, start(45, map[string]any{"started_at": nil, "timeout_remind": 10}), "5_7_0 45, 5_7_1 45") // the start has no time: it is now
-	want(0, start(45, map[string]any{"started_at": nil, "timeout_remind": 10}), "5_7_0 45, 5_7_1 45")
+	want(2, start(45, map[string]any{"started_at": nil, "timeout_remind": 10}), "5_7_0 50, 5_7_1 50") // without a time, the start of the node stays
+	want(0, start(45, map[string]any{"started_at": nil, "timeout_remind": 10}), "5_7_0 50, 5_7_1 50")
 	want(2, postEvent(b, "node_finished", map[string]any{"node_inst_id": 7}), "")
 	// A person who was reminded of the former deadline is reminded of the new deadline.
 	node := map[string]any{"node_inst_id": 8, "started_at": now.Add(-time.Hour)}

@@ -170,6 +170,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
 		AnnouncementID: a.id, OwnPayload: own, NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
 		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign, ExpiresAt: n.ExpiresAt,
+		IsReplaced: n.isReplaced,
 	}
 	if n.isOver {
 		p.EndedAs = new(Cancelled)
@@ -179,7 +180,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
 	}
 	for attempt := range 10 { // a notification with the key can be deleted between the search and the insert
-		if n.DedupKey != nil && (isNew || attempt > 0) {
+		if n.DedupKey != nil && !n.isReplaced && (isNew || attempt > 0) {
 			id, replaced, err := s.findNamed(ctx, n, origin)
 			switch {
 			case err != nil:

@@ -21,29 +21,35 @@ type By struct {
 // End sets notifications of a business object to another state, and returns their number (S1.6). It changes only notifications in one of the expected states,
 // usually Waiting. It cancels their waiting tasks and stops the retries of their leased tasks. If the new state is Waiting, it cancels nothing, and recipients
 // that were not reached get a new task later.
-func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, by By) (int, error) {
+func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, as int16, expected []int16, by By) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		held, err := s.lock(ctx, companyID, owner, bizTypes, bizIDs, bizTask)
+		held, err := s.lock(ctx, companyID, owner, bizTypes, bizIDs)
 		if err != nil {
 			return err
 		}
-		ids, err := s.q.NotificationSet(ctx, notificationq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: by.Operator, ChangedBy: by.User})
-		if err != nil {
-			return fmt.Errorf("set state of notifications: %w", err)
-		}
-		if ended = len(ids); as == Waiting {
-			return nil
-		}
-		_, err = s.tasks.Withdraw(ctx, ids, optional.Or(by.Operator, by.User))
+		ended, err = s.set(ctx, held, as, expected, by)
 		return err
 	})
 	return ended, err
 }
 
+// set works like End for notifications that the caller has locked. It uses the transaction of the caller.
+func (s *Service) set(ctx context.Context, held []int64, as int16, expected []int16, by By) (int, error) {
+	ids, err := s.q.NotificationSet(ctx, notificationq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: by.Operator, ChangedBy: by.User})
+	if err != nil {
+		return 0, fmt.Errorf("set state of notifications: %w", err)
+	}
+	if as == Waiting {
+		return len(ids), nil
+	}
+	_, err = s.tasks.Withdraw(ctx, ids, optional.Or(by.Operator, by.User))
+	return len(ids), err
+}
+
 // lock locks the notifications of a business object, and returns their ids.
-func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
-	ids, err := s.q.NotificationLock(ctx, notificationq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
+func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64) ([]int64, error) {
+	ids, err := s.q.NotificationLock(ctx, notificationq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs})
 	return ids, postgres.Wrap("lock notifications", err, nil)
 }
 
@@ -52,7 +58,7 @@ func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizT
 func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, by By) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		ids, err := s.lock(ctx, companyID, owner, []int16{bizType}, bizIDs, nil)
+		ids, err := s.lock(ctx, companyID, owner, []int16{bizType}, bizIDs)
 		if err != nil {
 			return err
 		}

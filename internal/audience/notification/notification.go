@@ -109,7 +109,8 @@ type Notification struct {
 	ExpiresAt *time.Time     // no task is enqueued after this time; nil: the notification never expires
 	Operator  *string
 
-	isOver bool // true: stored as cancelled, because its node or task has already ended
+	isOver     bool // true: stored as cancelled, because its node or task has already ended
+	isReplaced bool // true: stored without its dedup key in use, because its task has already begun again
 }
 
 // Made is the result of creating a Notification.

@@ -175,7 +175,7 @@ func (h *Handlers) EndNotifications(ctx context.Context, req api.EndNotification
 	if req.Body.ExpectedStatuses != nil {
 		expected = convert.List(*req.Body.ExpectedStatuses, func(e api.NotificationEndRequestExpectedStatuses) int16 { return int16(e) })
 	}
-	n, err := h.services.Notifications.End(ctx, company, caller.Viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
+	n, err := h.services.Notifications.End(ctx, company, caller.Viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds,
 		int16(req.Body.Status), expected, actsFor(ctx, req.Body.Operator))
 	return api.EndNotifications200JSONResponse(changed(n)), err
 }
