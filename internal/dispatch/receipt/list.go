@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"lksms/gen/receiptq"
@@ -108,27 +107,9 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 	}
 	all, err := s.receivers.Get(ctx)
 	for i, c := range p.Rows {
-		p.Rows[i].Body = all[c.SenderNo].beginning(c.Body, int(c.Length))
+		p.Rows[i].Body = characters.First(all[c.SenderNo].mask.Replace(c.Body), maxBody) // c.Body is longer, because a secret can begin within maxBody
 	}
 	return p, err
-}
-
-// beginning returns the first maxBody characters of a body, with the secret masked. length is the length of the whole body in characters. body contains at
-// most twice maxBody characters. If body is cut, its last characters are dropped, because they can be a part of the secret.
-func (r receiver) beginning(body string, length int) string {
-	runes := []rune(body)
-	if length > len(runes) {
-		runes = runes[:max(0, len(runes)-len(r.secret))]
-	}
-	return characters.First(r.masked(string(runes)), maxBody)
-}
-
-// masked masks the secret of a sender in a body, because some providers send the secret in the body.
-func (r receiver) masked(body string) string {
-	if r.secret == "" {
-		return body
-	}
-	return strings.ReplaceAll(body, r.secret, "***")
 }
 
 // Read contains the receipts and messages of a stored callback, parsed with the current configuration of the sender.
@@ -158,7 +139,7 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 	}
 	r := all[c.SenderNo]
 	body := c.Body
-	c.Body = r.masked(body)
+	c.Body = r.mask.Replace(body)
 	if r.verifier == nil {
 		read.Unread = NoCallback
 		return c, read, nil
