@@ -256,8 +256,12 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 	}
 	// Request SMTPUTF8 only if an address needs it: otherwise the server could refuse to forward the message to a server without SMTPUTF8.
 	// All are results of addresses.WithASCIIDomain, which also encodes the display name: only a local part can be beyond ASCII.
-	needsUTF8 := !characters.IsASCII(to) || !characters.IsASCII(d.config.From) || !characters.IsASCII(d.config.BounceTo)
-	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
+	ownNeedsUTF8 := !characters.IsASCII(d.config.From) || !characters.IsASCII(d.config.BounceTo)
+	needsUTF8 := ownNeedsUTF8 || !characters.IsASCII(to)
+	switch has, _ := open.smtp.Extension("SMTPUTF8"); {
+	case ownNeedsUTF8 && !has: // no message can be sent
+		return provider.Outcome{Trouble: true, Code: "smtputf8", Error: "the mail server takes no address beyond ASCII (SMTPUTF8), such as the one of the sender"}, true
+	case needsUTF8 && !has:
 		return provider.Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
 	}
 	open.smtp.SkipSMTPUTF8(!needsUTF8)

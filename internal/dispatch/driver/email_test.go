@@ -149,6 +149,19 @@ func TestMailDomainIsSentInASCII(t *testing.T) {
 	}
 }
 
+// If the own address of a sender needs SMTPUTF8 and the mail server does not offer it, no message fails.
+func TestAnAddressOfTheSenderThatNeedsSMTPUTF8IsTrouble(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{"from": "通知@müller.example", "bounceTo": "退信@example.com"} {
+		_, config := newMailServer(t)
+		config[name] = address
+		out := send(t.Context(), makeDriver(t, "email", config), []provider.Message{{TaskID: "task_1", Recipient: "a@example.com", Content: "x"}})
+		if !out[0].Trouble || out[0].Permanent || out[0].Code != "smtputf8" || !strings.Contains(out[0].Error, "sender") {
+			t.Errorf("%s: %+v", name, out[0])
+		}
+	}
+}
+
 // A held mail does not stop the other mails of the same Send.
 func TestHeldMailDoesNotStopOtherMails(t *testing.T) {
 	t.Parallel()
