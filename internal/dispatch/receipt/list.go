@@ -140,6 +140,10 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 	r := all[c.SenderNo]
 	body := c.Body
 	c.Body = r.mask.Replace(body)
+	if isLinked := c.SourceIp == ""; isLinked {
+		read, err = s.readLinked(ctx, c, body)
+		return c, read, err
+	}
 	if r.verifier == nil {
 		read.Unread = NoCallback
 		return c, read, nil
@@ -164,4 +168,29 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 		read.Receipts[one.Nth-1].Stored = &one
 	}
 	return c, read, nil
+}
+
+// readLinked returns the stored receipts of a callback that came through a link of a sender. The body was written by LKSMS, and contains the numbers of the
+// receipts as the carrier wrote them.
+func (s *Service) readLinked(ctx context.Context, c receiptq.Callback, body string) (read Read, err error) {
+	p := receiptq.ReceiptsOfCallbackParams{SenderNo: c.SenderNo, CallbackID: c.ID}
+	for _, value := range callback.Values([]byte(body)) {
+		for _, form := range []smpp.IDForm{smpp.FormAuto, smpp.FormHexDec, smpp.FormDecHex} {
+			p.ProviderNos = append(p.ProviderNos, form.Keys(value)...)
+		}
+	}
+	rows, err := s.q.ReceiptsOfCallback(ctx, p)
+	if err != nil {
+		return read, fmt.Errorf("find the receipts of a callback: %w", err)
+	}
+	for _, row := range rows {
+		read.Receipts = append(read.Receipts, ReadReceipt{
+			Receipt: callback.Receipt{Number: row.ProviderNo, Recipient: row.Recipient, Code: row.Code, State: row.State},
+			Stored:  &receiptq.ReceiptsFindRow{ID: row.ID, MatchedAt: row.MatchedAt},
+		})
+	}
+	if c.LeftOut > 0 {
+		read.Unread = string(fault.RequestInvalid)
+	}
+	return read, nil
 }
