@@ -116,7 +116,8 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 type Read struct {
 	Receipts []ReadReceipt
 	Messages []callback.Message
-	Unread   string // reason why the body cannot be parsed; empty: the body was parsed
+	Unread   string        // reason why the body cannot be parsed; empty: the body was parsed
+	Fields   []fault.Field // the wrong fields of the first item, if the body cannot be parsed and they are known
 }
 
 // ReadReceipt is a parsed receipt. Stored is nil if no such receipt is stored.
@@ -150,7 +151,7 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 	}
 	parsed, unread := r.verifier.Config.Read([]byte(body))
 	if refused := new(fault.Error); errors.As(unread, &refused) {
-		read.Unread = string(refused.Reason)
+		read.Unread, read.Fields = string(refused.Reason), refused.Fields
 		return c, read, nil
 	}
 	read.Messages = parsed.Messages

@@ -190,6 +190,9 @@ func TestACallbackIsShownWithTheCurrentConfiguration(t *testing.T) {
 	if detail.Unread == nil || *detail.Unread != "request.invalid" || *detail.Refused != "request.invalid" || len(detail.Receipts) != 0 {
 		t.Errorf("%+v", detail)
 	}
+	if detail.UnreadFields == nil || len(*detail.UnreadFields) != 1 || (*detail.UnreadFields)[0].Field != "body.0.msgId" || (*detail.UnreadFields)[0].Message == "" {
+		t.Errorf("the wrong fields are %+v", detail.UnreadFields)
+	}
 	sender := b.GetSender("pushed")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"version": sender.Version, "config": apptest.ReceiverConfig(p, nil)})
 	detail = apptest.Decode[api.CallbackDetail](t, b.Expect(200, "", "GET", path, nil))
