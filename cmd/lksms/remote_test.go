@@ -716,6 +716,8 @@ func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 	s.expect(2, []string{"--server", "--profile"}, "status", "task_1", "--server", "http://x", "--profile", "y")
 	s.expect(2, []string{"http://"}, "status", "task_1", "--server", "x:1")
 	s.expect(2, []string{"<task_id> is empty"}, "status", "")
+	s.expect(2, []string{"--dedup-key is empty"}, "send", apptest.Phone, "x", "--dedup-key", "")
+	s.expect(2, []string{"--sender-no is empty"}, "batch", "create", "list.csv", "--sender-no=")
 	s.expect(2, []string{"<task_id> is empty"}, "explain", "")
 	s.expect(2, []string{"<task_id> is empty"}, "cancel", "task_1", "")
 	s.expect(2, []string{"<task_id> is empty"}, "requeue", "")

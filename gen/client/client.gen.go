@@ -3549,6 +3549,9 @@ type CallbackDetail struct {
 
 	// Unread The reason why nothing can be read: the reason of an error, or `sender.no_callback` if the sender was deleted or no longer accepts callbacks. Null if the body can be read.
 	Unread *string `json:"unread"`
+
+	// UnreadFields With `unread`, the wrong fields of the first item, if they are known
+	UnreadFields *[]FieldError `json:"unread_fields,omitempty"`
 }
 
 // CallbackListResponse defines model for CallbackListResponse.

@@ -1032,6 +1032,55 @@ func (q *Queries) ReceiptsName(ctx context.Context, arg ReceiptsNameParams) erro
 	return err
 }
 
+const receiptsOfCallback = `-- name: ReceiptsOfCallback :many
+SELECT r.id, r.provider_no, r.recipient, r.state, r.code, r.matched_at FROM receipts r -- by receipts_once_key
+WHERE r.sender_no = $1 AND r.provider_no = ANY ($2::text[]) AND r.callback_id = $3
+ORDER BY r.id
+`
+
+type ReceiptsOfCallbackParams struct {
+	SenderNo    string
+	ProviderNos []string
+	CallbackID  int64
+}
+
+type ReceiptsOfCallbackRow struct {
+	ID         int64
+	ProviderNo string
+	Recipient  string
+	State      int16
+	Code       string
+	MatchedAt  *time.Time
+}
+
+// ReceiptsOfCallback returns the receipts with one of provider_nos that a callback was the first to contain.
+func (q *Queries) ReceiptsOfCallback(ctx context.Context, arg ReceiptsOfCallbackParams) ([]ReceiptsOfCallbackRow, error) {
+	rows, err := q.db.Query(ctx, receiptsOfCallback, arg.SenderNo, arg.ProviderNos, arg.CallbackID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceiptsOfCallbackRow
+	for rows.Next() {
+		var i ReceiptsOfCallbackRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ProviderNo,
+			&i.Recipient,
+			&i.State,
+			&i.Code,
+			&i.MatchedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const receiptsUnmatched = `-- name: ReceiptsUnmatched :many
 SELECT n.sender_no, h.channel, u.receipts
 FROM senders n

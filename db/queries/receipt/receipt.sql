@@ -263,6 +263,12 @@ FROM (
 JOIN receipts r ON r.sender_no = @sender_no AND r.provider_no = i.provider_no AND r.recipient = i.recipient AND r.state = i.state AND r.code = i.code
 ORDER BY i.nth;
 
+-- ReceiptsOfCallback returns the receipts with one of provider_nos that a callback was the first to contain.
+-- name: ReceiptsOfCallback :many
+SELECT r.id, r.provider_no, r.recipient, r.state, r.code, r.matched_at FROM receipts r -- by receipts_once_key
+WHERE r.sender_no = @sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.callback_id = @callback_id
+ORDER BY r.id;
+
 -- ReceiptsUnmatched returns the number of unmatched receipts of each sender. It counts the receipts that arrived within came_within but at least grace ago, up
 -- to max_counted for each sender. grace is necessary because a receipt can arrive before the response to the send request of its message.
 -- name: ReceiptsUnmatched :many

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
 
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
@@ -81,9 +82,10 @@ func visible(r rune) rune {
 	return r
 }
 
-// inOneForm returns an e-mail address whose domain is in the Unicode form, in lower case. Domains that are not ASCII have several forms, and a block or an erasure must find
-// a person by any of them.
+// inOneForm returns an e-mail address with composed characters (NFC), and with its domain in the Unicode form, in lower case. Addresses that are not ASCII have
+// several forms, and a block or an erasure must find a person by any of them.
 func inOneForm(email string) string {
+	email = norm.NFC.String(email)
 	at := strings.LastIndexByte(email, '@')
 	domain := strings.ToLower(email[at+1:])
 	if at < 0 || characters.IsASCII(domain) && !strings.Contains(domain, "xn--") {
@@ -99,7 +101,7 @@ func inOneForm(email string) string {
 // EmailForms returns the forms in which versions of the service stored an e-mail address: the form of Read first.
 func EmailForms(email string) []string {
 	read := inOneForm(Visible(email))
-	forms := []string{read, Visible(email), email}
+	forms := []string{read, norm.NFD.String(read), Visible(email), email}
 	if at := strings.LastIndexByte(read, '@'); at >= 0 {
 		if ascii, err := idna.Lookup.ToASCII(read[at+1:]); err == nil && !characters.IsASCII(read[at+1:]) {
 			forms = append(forms, read[:at+1]+ascii)

@@ -7,12 +7,13 @@ import (
 	"lksms/internal/dispatch/directory"
 )
 
-// Domains that are not ASCII have several forms, and one of them is stored. The rest of an address remains as it was written.
+// Addresses that are not ASCII have several forms, and one of them is stored. An ASCII address remains as it was written.
 func TestAddressesAreReadInOneForm(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
 		"Bob@MÜNCHEN.example": "Bob@münchen.example", "Bob@xn--mnchen-3ya.example": "Bob@münchen.example", "Bob@XN--MNCHEN-3YA.example": "Bob@münchen.example",
 		"Bob@mu\u0308nchen.example": "Bob@münchen.example", "\u200bbob@例え.example": "bob@例え.example", "Bob@EXAMPLE.com": "Bob@EXAMPLE.com",
+		"cafe\u0301@example.com": "caf\u00e9@example.com",
 	} {
 		if got, err := address.Read(directory.Email, written, ""); err != nil || got.E164 != want {
 			t.Errorf("%s: got %s, %v", written, got.E164, err)

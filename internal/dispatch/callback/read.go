@@ -261,12 +261,8 @@ func Fitting(r Receipt) Receipt {
 	return r
 }
 
-// FittingNumber returns a provider's number in a form that can be stored, cut in the same way as the number of a sent message. It is empty if the number contains
-// nothing but spaces.
+// FittingNumber returns a provider's number in a form that can be stored, without surrounding white space and cut in the same way as the number of a sent
+// message. It is empty if the number contains nothing else.
 func FittingNumber(number string) string {
-	number = postgres.Text(number)
-	if strings.TrimSpace(number) == "" {
-		return ""
-	}
-	return characters.First(number, 200)
+	return characters.First(strings.TrimSpace(postgres.Text(number)), 200)
 }

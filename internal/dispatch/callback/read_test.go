@@ -22,6 +22,22 @@ func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
 	}
 }
 
+// Numbers are compared without surrounding white space.
+func TestAProviderNumberHasNoSurroundingWhiteSpace(t *testing.T) {
+	t.Parallel()
+	c := callback.Config{Number: "id", State: "state"}
+	got, err := c.Read([]byte(`{"id":" r-4\t","state":"x"}`))
+	if err != nil || len(got.Receipts) != 1 || got.Receipts[0].Number != "r-4" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := callback.FittingNumber("\x00 r 4\r\n"); got != "r 4" {
+		t.Errorf("a number of a link is %q", got)
+	}
+	if _, err := c.Read([]byte(`{"id":" ","state":"x"}`)); err == nil {
+		t.Error("a number of white space is read")
+	}
+}
+
 // A number is cut in the same way as the number of the sent message, so that both are equal.
 func TestALongProviderNumberIsCut(t *testing.T) {
 	t.Parallel()

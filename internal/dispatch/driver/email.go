@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -256,8 +257,12 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 	}
 	// Request SMTPUTF8 only if an address needs it: otherwise the server could refuse to forward the message to a server without SMTPUTF8.
 	// All are results of addresses.WithASCIIDomain, which also encodes the display name: only a local part can be beyond ASCII.
-	needsUTF8 := !characters.IsASCII(to) || !characters.IsASCII(d.config.From) || !characters.IsASCII(d.config.BounceTo)
-	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
+	ownNeedsUTF8 := !characters.IsASCII(d.config.From) || !characters.IsASCII(d.config.BounceTo)
+	needsUTF8 := ownNeedsUTF8 || !characters.IsASCII(to)
+	switch has, _ := open.smtp.Extension("SMTPUTF8"); {
+	case ownNeedsUTF8 && !has: // no message can be sent
+		return provider.Outcome{Trouble: true, Code: "smtputf8", Error: "the mail server takes no address beyond ASCII (SMTPUTF8), such as the one of the sender"}, true
+	case needsUTF8 && !has:
 		return provider.Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
 	}
 	open.smtp.SkipSMTPUTF8(!needsUTF8)
@@ -289,10 +294,14 @@ var mailLogin = []int{454, 530, 534, 535, 538}
 // the permission to send, the outcome is Trouble. If the connection breaks after the text was sent, the outcome is unknown.
 func mailOutcome(failure *mail.SendError) provider.Outcome {
 	code := failure.ErrorCode()
+	isAfterText := failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent
+	answer, isAnswer := unexpectedMailAnswer(strings.TrimPrefix(failure.Error(), failure.Reason.String()+": "))
 	switch {
 	case failure.Reason == mail.ErrNoUnencoded, failure.Reason == mail.ErrGetRcpts:
 		return provider.Unwritable
-	case code == 0 && (failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent):
+	case code == 0 && isAnswer:
+		return unreadMailAnswer(answer, isAfterText)
+	case code == 0 && isAfterText:
 		return provider.Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server closed the connection"}
 	case code == 0:
 		return provider.Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
@@ -303,11 +312,37 @@ func mailOutcome(failure *mail.SendError) provider.Outcome {
 	return o
 }
 
+// mailAnswer matches the error of an answer with an unexpected code, or without a code. Package textproto quotes the answer.
+var mailAnswer = regexp.MustCompile(`^(?:short response: |invalid response code: |([1-9][0-9]{2} ))("(?:[^"\\]|\\.)*")`)
+
+// unexpectedMailAnswer returns the answer that an error describes, because package mail returns the error only as text. isAnswer is false if the connection failed.
+func unexpectedMailAnswer(text string) (answer string, isAnswer bool) {
+	found := mailAnswer.FindStringSubmatch(text)
+	if found == nil {
+		return "", false
+	}
+	line, err := strconv.Unquote(found[2])
+	return found[1] + line, err == nil
+}
+
+// unreadMailAnswer returns the outcome of an answer that was not understood. Before the text was sent, the message was certainly not accepted.
+func unreadMailAnswer(answer string, isAfterText bool) provider.Outcome {
+	o := provider.Unread("unreadable", cmp.Or(answer, "it is empty"))
+	o.Unknown, o.Trouble, o.IsQuoted, o.Answer = isAfterText, !isAfterText, answer != "", answer
+	return o
+}
+
 // loginOutcome returns the outcome of a failed connection or login. No message was sent.
 func loginOutcome(ctx context.Context, err error) provider.Outcome {
 	var answer *textproto.Error
 	if errors.As(err, &answer) {
 		return provider.Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code), Answer: answer.Error()}
+	}
+	var unread textproto.ProtocolError
+	if errors.As(err, &unread) {
+		if answer, isAnswer := unexpectedMailAnswer(string(unread)); isAnswer {
+			return unreadMailAnswer(answer, false)
+		}
 	}
 	return provider.Failed(ctx, err)
 }

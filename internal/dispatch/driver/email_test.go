@@ -1,13 +1,16 @@
 package driver_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
 	"mime/multipart"
+	"net"
 	"net/mail"
 	"slices"
 	"strings"
@@ -149,6 +152,19 @@ func TestMailDomainIsSentInASCII(t *testing.T) {
 	}
 }
 
+// If the own address of a sender needs SMTPUTF8 and the mail server does not offer it, no message fails.
+func TestAnAddressOfTheSenderThatNeedsSMTPUTF8IsTrouble(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{"from": "通知@müller.example", "bounceTo": "退信@example.com"} {
+		_, config := newMailServer(t)
+		config[name] = address
+		out := send(t.Context(), makeDriver(t, "email", config), []provider.Message{{TaskID: "task_1", Recipient: "a@example.com", Content: "x"}})
+		if !out[0].Trouble || out[0].Permanent || out[0].Code != "smtputf8" || !strings.Contains(out[0].Error, "sender") {
+			t.Errorf("%s: %+v", name, out[0])
+		}
+	}
+}
+
 // A held mail does not stop the other mails of the same Send.
 func TestHeldMailDoesNotStopOtherMails(t *testing.T) {
 	t.Parallel()
@@ -170,4 +186,54 @@ func TestHeldMailDoesNotStopOtherMails(t *testing.T) {
 	if out[0] != provider.Untried || !out[1].OK || !slices.Equal(s.to, []string{"b@example.com"}) {
 		t.Errorf("%+v, sent to %v", out, s.to)
 	}
+}
+
+// A mail server that answers something else than SMTP has not closed the connection. Its answer is kept.
+func TestAnAnswerOfAMailServerThatIsNotUnderstoodIsKept(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		command, answer string
+		isUnclear       bool // the message is possibly accepted
+	}{
+		{"", "HTTP/1.1 400 Bad", false}, {"", "hi", false}, {"EHLO", "nonsense", false}, {"MAIL", "nonsense", false}, {"RCPT", `what "is" this`, false},
+		{"DATA", "250 what", false}, {"DATA", "nonsense", false}, {".", "nonsense", true}, {".", "999 x", true}, {".", "354 more", true},
+	} {
+		port := answeringMailServer(t, c.command, c.answer)
+		d := makeDriver(t, "email", map[string]any{"host": "127.0.0.1", "port": port, "tls": "none", "from": "noreply@example.com", "timeoutSeconds": 5})
+		var o provider.Outcome
+		d.Send(t.Context(), []provider.Message{{TaskID: "task_1", Recipient: "a@example.com", Content: "x"}}, func(_ int, got provider.Outcome) { o = got })
+		if o.Unknown != c.isUnclear || o.Trouble == c.isUnclear || o.Outage || o.Error != "answer not understood: "+c.answer || !o.IsQuoted || o.Answer != c.answer {
+			t.Errorf("%s %s: %+v", c.command, c.answer, o)
+		}
+	}
+}
+
+// answeringMailServer starts a mail server that answers answer to a command. "" is the beginning of the connection, "." the end of a text.
+func answeringMailServer(t *testing.T, command, answer string) (port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	answers := map[string]string{"": "220 hello", "EHLO": "250 hello", "HELO": "250 hello", "NOOP": "250 ok", "MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go on", ".": "250 ok", "RSET": "250 ok", "QUIT": "221 bye"}
+	answers[command] = answer
+	if command == "EHLO" {
+		answers["HELO"] = answer
+	}
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = fmt.Fprintf(conn, "%s\r\n", answers[""])
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			first, _, _ := strings.Cut(lines.Text(), " ")
+			if says, isCommand := answers[first]; isCommand && first != "" {
+				_, _ = fmt.Fprintf(conn, "%s\r\n", says)
+			}
+		}
+	}()
+	return listener.Addr().(*net.TCPAddr).Port
 }

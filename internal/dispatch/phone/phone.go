@@ -30,6 +30,10 @@ var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
 const maxPlain = 20
 
+// american matches a number in the groups of North America, with the country code 1 but without its +: 1-650-555-0123 and 1 (650) 555.0123. In China, nobody
+// writes a mobile number in these groups.
+var american = regexp.MustCompile(`^[^0-9+]*1[^0-9]+[0-9]{3}[^0-9]+[0-9]{3}[^0-9]+[0-9]{4}[^0-9]*$`)
+
 // Normalise works like Read, but returns only the number in E.164.
 func Normalise(field, number, region string) (string, error) {
 	read, err := Read(field, number, region)
@@ -53,6 +57,9 @@ func Read(field, number, region string) (Number, error) {
 		return Number{}, fault.InvalidField(field, fault.NotAPhoneNumber, nil)
 	}
 	e164, rule := dial(dialled, region)
+	if region == "" && american.MatchString(number) {
+		rule = fault.RegionNotKnown
+	}
 	if rule != "" {
 		return Number{}, fault.InvalidField(field, rule, nil)
 	}

@@ -84,6 +84,9 @@ func TestNormaliseReturnsE164(t *testing.T) {
 		{"12345678901", "", fault.RegionNotKnown, nil},
 		{"010-62552266", "", fault.RegionNotKnown, nil},
 		{"6281234567890", "", fault.RegionNotKnown, nil},
+		{"1-650-555-0123", "", fault.RegionNotKnown, nil},
+		{"1 (650) 555-0123", "", fault.RegionNotKnown, nil},
+		{"(1) 650.555.0123", "", fault.RegionNotKnown, nil},
 		// A number of another country needs its country code even if a default region is given.
 		{"13800138000", "ID", fault.NotAPhoneNumber, nil},
 		{"13800138000", "US", fault.NotAPhoneNumber, nil},

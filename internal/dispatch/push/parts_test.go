@@ -100,11 +100,12 @@ func TestMessageThatTheCarrierHasInPartIsNotSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer simulated.Answer
 		result string
+		stored string // the answer of the part that the carrier did not take
 	}{
-		"refused":     {simulated.Answer{Status: uint32(smpp.RInvDstAdr)}, "the carrier took 1 of 3 parts, then: the carrier answered ESME_RINVDSTADR"},
-		"cut":         {simulated.Answer{Cut: true}, "结果不明，不再重发: the carrier took 1 of 3 parts, then: the carrier did not answer: the link was closed"},
-		"no answer":   {simulated.Answer{Silent: true}, "结果不明，不再重发: the carrier took 1 of 3 parts, then: the carrier did not answer: no answer in time"},
-		"for a while": {simulated.Answer{Status: uint32(smpp.RSysErr)}, "the carrier took 1 of 3 parts, then: the carrier answered ESME_RSYSERR"},
+		"refused":     {simulated.Answer{Status: uint32(smpp.RInvDstAdr)}, "the carrier took 1 of 3 parts, then: the carrier answered ESME_RINVDSTADR", "0x0000000b ESME_RINVDSTADR"},
+		"cut":         {simulated.Answer{Cut: true}, "结果不明，不再重发: the carrier took 1 of 3 parts, then: the carrier did not answer: the link was closed", ""},
+		"no answer":   {simulated.Answer{Silent: true}, "结果不明，不再重发: the carrier took 1 of 3 parts, then: the carrier did not answer: no answer in time", ""},
+		"for a while": {simulated.Answer{Status: uint32(smpp.RSysErr)}, "the carrier took 1 of 3 parts, then: the carrier answered ESME_RSYSERR", "0x00000008 ESME_RSYSERR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			carrier := apptest.NewCarrier(t, "smpp", simulated.Options{Answer: func(m simulated.Message) simulated.Answer {
@@ -120,6 +121,9 @@ func TestMessageThatTheCarrierHasInPartIsNotSentAgain(t *testing.T) {
 			b.AwaitStatus(id, queue.Failed)
 			if got := *b.Task(id).Result; got != c.result {
 				t.Errorf("the result is %q", got)
+			}
+			if got := apptest.Scan[string](b, "SELECT coalesce(string_agg(request_data->>'answer', '|'), '') FROM report_logs WHERE task_id = $1", id); got != strings.TrimSuffix("ESME_ROK 1, then: "+c.stored, ", then: ") {
+				t.Errorf("the stored answer is %q", got)
 			}
 			if balance := *b.GetSender("bound").Balance; balance != 97 {
 				t.Errorf("the balance is %d, want 97", balance)

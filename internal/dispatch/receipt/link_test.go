@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"lksms/gen/api"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/pdulink/simulated"
@@ -65,6 +66,29 @@ func TestReceiptInAnotherBaseWaitsForItsMessage(t *testing.T) {
 	apptest.Eventually(t, "the receipt is matched", func() bool { return deliveryOf(b, id) == "undelivered" })
 	if got := apptest.Scan[string](b, "SELECT string_agg(provider_no, ' ') FROM receipts"); got != "1a2b3c4d" {
 		t.Errorf("the receipt has the number %s", got)
+	}
+}
+
+// A receipt of a link is shown with its callback as one that was read. A receipt that cannot be read is shown as such.
+func TestACallbackOfALinkIsShownWithItsReceipts(t *testing.T) {
+	b, _ := apptest.NewBound(t, "smpp", simulated.Options{Answer: func(simulated.Message) simulated.Answer {
+		return simulated.Answer{ID: "1A2B3C4D", Receipts: []simulated.Receipt{{ID: "439041101", Stat: "UNDELIV", Err: "034"}}}
+	}}, nil)
+	id := b.Submit("x")
+	apptest.Eventually(t, "the receipt is matched", func() bool { return deliveryOf(b, id) == "undelivered" })
+	newest := func() api.CallbackDetail {
+		last := apptest.Decode[api.CallbackPage](t, b.Expect(200, "", "GET", callbacksPath+"?limit=1", nil)).Items[0]
+		return apptest.Decode[api.CallbackDetail](t, b.Expect(200, "", "GET", fmt.Sprint(callbacksPath, "/", last.CallbackID), nil))
+	}
+	c := newest()
+	if c.Unread != nil || len(c.Receipts) != 1 || c.Receipts[0].ProviderNo != "1a2b3c4d" || c.Receipts[0].MatchedAt == nil || c.Receipts[0].State != api.ReceiptUndelivered {
+		t.Errorf("%+v", c)
+	}
+	if err := b.App.Receipts.TakeLinked(t.Context(), c.SenderNo, provider.Incoming{Raw: `{"ids":null,"text":"garbage"}`}); err != nil {
+		t.Fatal(err)
+	}
+	if c = newest(); c.Unread == nil || *c.Unread != "request.invalid" || len(c.Receipts) != 0 || !strings.Contains(c.Body, "garbage") {
+		t.Errorf("%+v", c)
 	}
 }
 

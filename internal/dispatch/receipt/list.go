@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"lksms/gen/receiptq"
@@ -108,34 +107,17 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 	}
 	all, err := s.receivers.Get(ctx)
 	for i, c := range p.Rows {
-		p.Rows[i].Body = all[c.SenderNo].beginning(c.Body, int(c.Length))
+		p.Rows[i].Body = characters.First(all[c.SenderNo].mask.Replace(c.Body), maxBody) // c.Body is longer, because a secret can begin within maxBody
 	}
 	return p, err
-}
-
-// beginning returns the first maxBody characters of a body, with the secret masked. length is the length of the whole body in characters. body contains at
-// most twice maxBody characters. If body is cut, its last characters are dropped, because they can be a part of the secret.
-func (r receiver) beginning(body string, length int) string {
-	runes := []rune(body)
-	if length > len(runes) {
-		runes = runes[:max(0, len(runes)-len(r.secret))]
-	}
-	return characters.First(r.masked(string(runes)), maxBody)
-}
-
-// masked masks the secret of a sender in a body, because some providers send the secret in the body.
-func (r receiver) masked(body string) string {
-	if r.secret == "" {
-		return body
-	}
-	return strings.ReplaceAll(body, r.secret, "***")
 }
 
 // Read contains the receipts and messages of a stored callback, parsed with the current configuration of the sender.
 type Read struct {
 	Receipts []ReadReceipt
 	Messages []callback.Message
-	Unread   string // reason why the body cannot be parsed; empty: the body was parsed
+	Unread   string        // reason why the body cannot be parsed; empty: the body was parsed
+	Fields   []fault.Field // the wrong fields of the first item, if the body cannot be parsed and they are known
 }
 
 // ReadReceipt is a parsed receipt. Stored is nil if no such receipt is stored.
@@ -158,14 +140,18 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 	}
 	r := all[c.SenderNo]
 	body := c.Body
-	c.Body = r.masked(body)
+	c.Body = r.mask.Replace(body)
+	if isLinked := c.SourceIp == ""; isLinked {
+		read, err = s.readLinked(ctx, c, body)
+		return c, read, err
+	}
 	if r.verifier == nil {
 		read.Unread = NoCallback
 		return c, read, nil
 	}
 	parsed, unread := r.verifier.Config.Read([]byte(body))
 	if refused := new(fault.Error); errors.As(unread, &refused) {
-		read.Unread = string(refused.Reason)
+		read.Unread, read.Fields = string(refused.Reason), refused.Fields
 		return c, read, nil
 	}
 	read.Messages = parsed.Messages
@@ -183,4 +169,29 @@ func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, 
 		read.Receipts[one.Nth-1].Stored = &one
 	}
 	return c, read, nil
+}
+
+// readLinked returns the stored receipts of a callback that came through a link of a sender. The body was written by LKSMS, and contains the numbers of the
+// receipts as the carrier wrote them.
+func (s *Service) readLinked(ctx context.Context, c receiptq.Callback, body string) (read Read, err error) {
+	p := receiptq.ReceiptsOfCallbackParams{SenderNo: c.SenderNo, CallbackID: c.ID}
+	for _, value := range callback.Values([]byte(body)) {
+		for _, form := range []smpp.IDForm{smpp.FormAuto, smpp.FormHexDec, smpp.FormDecHex} {
+			p.ProviderNos = append(p.ProviderNos, form.Keys(value)...)
+		}
+	}
+	rows, err := s.q.ReceiptsOfCallback(ctx, p)
+	if err != nil {
+		return read, fmt.Errorf("find the receipts of a callback: %w", err)
+	}
+	for _, row := range rows {
+		read.Receipts = append(read.Receipts, ReadReceipt{
+			Receipt: callback.Receipt{Number: row.ProviderNo, Recipient: row.Recipient, Code: row.Code, State: row.State},
+			Stored:  &receiptq.ReceiptsFindRow{ID: row.ID, MatchedAt: row.MatchedAt},
+		})
+	}
+	if c.LeftOut > 0 {
+		read.Unread = string(fault.RequestInvalid)
+	}
+	return read, nil
 }

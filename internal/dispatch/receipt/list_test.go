@@ -163,6 +163,24 @@ func TestCallbacksAreListedWithTheirBodiesAndResults(t *testing.T) {
 	}
 }
 
+// Providers post the secret of the sender in the notations of JSON and URLs.
+func TestTheSecretInACallbackIsMaskedInEachNotation(t *testing.T) {
+	b, p := apptest.NewReceiving(t, nil)
+	config := apptest.ReceiverConfig(p, nil)
+	config["callbackSecret"] = "at/least+sixteen=characters"
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"version": b.GetSender("pushed").Version, "config": config})
+	const token = "?token=at%2Fleast%2Bsixteen%3Dcharacters"
+	for _, written := range []string{`at\/least+sixteen=characters`, `at\u002fleast\u002bsixteen=characters`, `at%2fleast%2Bsixteen%3dcharacters`} {
+		callBack(b, 200, token, "application/json", `{"msgid":"n-1","status":"DELIVRD","key":"`+written+`"}`)
+		last := apptest.Decode[api.CallbackPage](t, b.Expect(200, "", "GET", callbacksPath+"?limit=1", nil)).Items[0]
+		detail := apptest.Decode[api.CallbackDetail](t, b.Expect(200, "", "GET", fmt.Sprint(callbacksPath, "/", last.CallbackID), nil))
+		const want = `{"msgid":"n-1","status":"DELIVRD","key":"***"}`
+		if last.Body != want || detail.Body != want {
+			t.Errorf("%s is shown as %s and %s", written, last.Body, detail.Body)
+		}
+	}
+}
+
 // The body is parsed with the current configuration of the sender, so that an admin who corrects the configuration sees its effect on stored bodies.
 func TestACallbackIsShownWithTheCurrentConfiguration(t *testing.T) {
 	b, p := apptest.NewReceiving(t, map[string]any{"number": "msgId"})
@@ -171,6 +189,9 @@ func TestACallbackIsShownWithTheCurrentConfiguration(t *testing.T) {
 	detail := apptest.Decode[api.CallbackDetail](t, b.Expect(200, "", "GET", path, nil))
 	if detail.Unread == nil || *detail.Unread != "request.invalid" || *detail.Refused != "request.invalid" || len(detail.Receipts) != 0 {
 		t.Errorf("%+v", detail)
+	}
+	if detail.UnreadFields == nil || len(*detail.UnreadFields) != 1 || (*detail.UnreadFields)[0].Field != "body.0.msgId" || (*detail.UnreadFields)[0].Message == "" {
+		t.Errorf("the wrong fields are %+v", detail.UnreadFields)
 	}
 	sender := b.GetSender("pushed")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"version": sender.Version, "config": apptest.ReceiverConfig(p, nil)})

@@ -107,6 +107,6 @@ func (s *Service) endTurn(ctx context.Context, id int64, stored []received.Store
 
 func (r receiver) messageOf(m callback.Message) received.Message {
 	return received.Fitting(received.Message{
-		From: m.From, Region: m.Region, To: m.To, Content: m.Content, ReceivedAt: m.ReceivedAt, MessageNo: m.MessageNo, Raw: r.masked(m.Raw),
+		From: m.From, Region: m.Region, To: m.To, Content: m.Content, ReceivedAt: m.ReceivedAt, MessageNo: m.MessageNo, Raw: r.mask.Replace(m.Raw),
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/received"
 	"lksms/internal/dispatch/sender"
@@ -78,7 +79,7 @@ func (s *Service) InvalidateReceivers() { s.receivers.Invalidate() }
 type receiver struct {
 	verifier *callback.Verifier // nil: the sender accepts no callbacks
 	err      error              // set if the configuration is unusable
-	secret   string             // the callbackSecret of the sender
+	mask     provider.Mask      // hides the callbackSecret of the sender, because some providers send it in the body
 }
 
 // loadReceivers reads the receivers of all senders at once, so that callbacks for unknown senders cost no query.
@@ -92,7 +93,7 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 		opened, err := s.configs.Open("", row.SenderNo, row.Config)
 		r := receiver{err: err}
 		if err == nil && opened.Callback != nil {
-			r.secret = opened.Secret
+			r.mask = provider.NewMask([]string{opened.Secret})
 			r.verifier, r.err = callback.NewVerifier(*opened.Callback, opened.Secret)
 		}
 		all[row.SenderNo] = r

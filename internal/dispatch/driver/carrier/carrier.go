@@ -212,7 +212,7 @@ func (d *Driver[P]) send(ctx context.Context, attempts *provider.Attempts, m pro
 	for i, part := range parts {
 		a, o := d.submit(ctx, attempts, m, part, i == 0)
 		if o != nil {
-			return afterParts(*o, i, len(parts), numbers)
+			return afterParts(*o, i, len(parts), last.raw, numbers)
 		}
 		d.taken.Add(1)
 		if last = a; a.number != "" {
@@ -224,15 +224,20 @@ func (d *Driver[P]) send(ctx context.Context, attempts *provider.Attempts, m pro
 			ctx = rest
 		}
 	}
-	return provider.Outcome{OK: true, ProviderNo: strings.Join(numbers, "\n"), Answer: strings.TrimSpace(last.raw + " " + strings.Join(numbers, " "))}
+	return provider.Outcome{OK: true, ProviderNo: strings.Join(numbers, "\n"), Answer: answerOf(last.raw, numbers)}
+}
+
+// answerOf returns the carrier's answer to the parts that it took, with their numbers.
+func answerOf(raw string, numbers []string) string {
+	return strings.TrimSpace(raw + " " + strings.Join(numbers, " "))
 }
 
 // tooLong is the outcome of a message with more parts than the protocol allows.
 var tooLong = provider.Outcome{Permanent: true, Unasked: true, Code: "too_long", Error: "the text is too long for one message"}
 
 // afterParts returns the outcome of a message of which the carrier took the first parts only. The person gets these parts: another attempt would repeat them. numbers
-// contains the numbers of these parts, because the carrier sends receipts of them.
-func afterParts(o provider.Outcome, taken, all int, numbers []string) provider.Outcome {
+// contains the numbers of these parts, because the carrier sends receipts of them. raw is the carrier's answer to the last of these parts.
+func afterParts(o provider.Outcome, taken, all int, raw string, numbers []string) provider.Outcome {
 	if taken == 0 {
 		return o
 	}
@@ -240,8 +245,12 @@ func afterParts(o provider.Outcome, taken, all int, numbers []string) provider.O
 	if o.Error != "" {
 		text += ", then: " + o.Error
 	}
+	stored := answerOf(raw, numbers)
+	if o.Answer != "" {
+		stored += ", then: " + o.Answer
+	}
 	return provider.Outcome{
-		InPart: true, Permanent: true, Unknown: o.Unknown, Outage: o.Outage, ProviderNo: strings.Join(numbers, "\n"), Code: o.Code, Error: text, Answer: o.Answer,
+		InPart: true, Permanent: true, Unknown: o.Unknown, Outage: o.Outage, ProviderNo: strings.Join(numbers, "\n"), Code: o.Code, Error: text, Answer: stored,
 	}
 }
 

@@ -156,6 +156,31 @@ func TestRequestsOfCMPPGatewaysAreRead(t *testing.T) {
 	}
 }
 
+// A receipt that cannot be read is stored as the carrier wrote it, without the text of the message.
+func TestAReceiptThatCannotBeReadIsStoredAsTheCarrierWroteIt(t *testing.T) {
+	p := &smppProtocol{style: smpp.TextStyle{Default: smpp.Latin1}}
+	for text, want := range map[string]string{
+		"":                           `"text":""`,
+		"garbage receipt without id": `"text":"garbage receipt without id"`,
+		"sub:001 stat:DELIVRD err:000 Text:code 4711": `"text":"sub:001 stat:DELIVRD err:000"`,
+		"sub:001 stat:DELIVRD err:000 code 4711":      `"text":"sub:001 stat:DELIVRD err:000"`,
+		"id: text:code 4711":                          `"text":"id:"`,
+	} {
+		in, err := p.incoming(&smpp.PDU{Body: &smpp.Message{ESMClass: smpp.ESMReceipt, Short: []byte(text)}})
+		if err != nil || in.Receipt != nil || !strings.Contains(in.Raw, want) {
+			t.Errorf("%s is stored as %s, %v", text, in.Raw, err)
+		}
+	}
+	in, err := p.incoming(&smpp.PDU{Body: &smpp.Message{ESMClass: smpp.ESMReceipt, Short: []byte("id:7 stat:DELIVRD err:000 text:code 4711")}})
+	if err != nil || in.Receipt == nil || strings.Contains(in.Raw, "text") || strings.Contains(in.Raw, "4711") {
+		t.Errorf("a receipt is stored as %s, %v", in.Raw, err)
+	}
+	in, err = (&cmppProtocol{}).incoming(&cmpp.Deliver{IsReport: 1, Content: []byte("short")})
+	if err != nil || in.Receipt != nil || !strings.Contains(in.Raw, `"content":"73686f7274"`) {
+		t.Errorf("a report is stored as %s, %v", in.Raw, err)
+	}
+}
+
 // C1: the signature is the source address and not part of the text, if it can be one.
 func TestSignatureIsTheSourceAddress(t *testing.T) {
 	p, err := readSMPP(SMPPConfig{Host: "smpp.example", SystemID: "acme", SourceAddr: sign})

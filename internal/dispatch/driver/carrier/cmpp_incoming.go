@@ -1,6 +1,7 @@
 package carrier
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 
@@ -25,9 +26,13 @@ func (*cmppProtocol) incoming(request cmpp.PDU) (in provider.Incoming, err error
 	if err != nil {
 		r = &cmpp.Report{}
 	}
-	raw, _ := json.Marshal(map[string]any{ // cannot fail for texts
+	fields := map[string]any{
 		"msg_id": r.MessageID.String(), "stat": r.Stat, "explanation": r.Explanation(), "done_time": r.DoneTime, "dest_terminal_id": r.Destination,
-	})
+	}
+	if err != nil {
+		fields["content"] = hex.EncodeToString(m.Content)
+	}
+	raw, _ := json.Marshal(fields) // cannot fail for texts
 	in.Raw = string(raw)
 	if err != nil || r.MessageID == 0 {
 		return in, nil //nolint:nilerr // without a Receipt, Tools.Take stores it as unreadable

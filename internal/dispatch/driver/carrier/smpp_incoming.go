@@ -3,6 +3,7 @@ package carrier
 import (
 	"cmp"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"time"
 
@@ -23,9 +24,12 @@ func (p *smppProtocol) incoming(request *smpp.PDU) (in provider.Incoming, err er
 		return p.received(m), nil
 	}
 	r, isReadable := smpp.ParseReceipt(m, time.UTC)
-	raw, _ := json.Marshal(map[string]any{ // cannot fail for texts
-		"ids": r.IDs, "source": m.Source.Number, "state": r.State.String(), "stat": r.Stat, "err": r.Err, "done_date": r.DoneDate,
-	})
+	fields := map[string]any{"ids": r.IDs, "source": m.Source.Number, "state": r.State.String(), "stat": r.Stat, "err": r.Err, "done_date": r.DoneDate}
+	if !isReadable {
+		text, _ := p.style.Text(m)
+		fields["text"] = ofMessage.ReplaceAllString(text, "$1")
+	}
+	raw, _ := json.Marshal(fields) // cannot fail for texts
 	in.Raw = string(raw)
 	if !isReadable {
 		return in, nil // without a Receipt: Tools.Take stores it as unreadable
@@ -38,6 +42,9 @@ func (p *smppProtocol) incoming(request *smpp.PDU) (in provider.Incoming, err er
 	in.Receipt = &provider.Receipt{Number: keys[0], Recipient: m.Source.Phone(), Code: strings.TrimSpace(cmp.Or(r.Stat, r.State.String()) + " " + r.Err), State: stateOf(r)}
 	return in, nil
 }
+
+// ofMessage matches the text of the message in a receipt, which can be secret. Some carriers write it after the last field without a name.
+var ofMessage = regexp.MustCompile(`(?is)\s*\btext:.*|(\berr:\S*)\s.*`)
 
 // looksLikeReceipt reports whether a message is a receipt by its text alone. Texts of people rarely begin with the id of a message.
 func (p *smppProtocol) looksLikeReceipt(m *smpp.Message) bool {

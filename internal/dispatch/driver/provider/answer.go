@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -29,10 +28,7 @@ func httpAnswer(status int, body []byte) string {
 }
 
 // Mask hides the secrets of a sender in texts. The zero value hides nothing.
-type Mask struct {
-	replacer *strings.Replacer
-	forms    []string // the secrets in all notations, longest first
-}
+type Mask struct{ forms []string }
 
 // MaskOf returns a mask for the secret fields of a configuration, the secret parts of its URLs (the fields in addresses), and the secrets in more.
 func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
@@ -51,23 +47,16 @@ func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 }
 
 // NewMask returns a mask for secrets. The mask finds each secret in plain form and as encoded in URLs, JSON and headers.
-func NewMask(secrets []string) Mask {
-	var forms []string
+func NewMask(secrets []string) (m Mask) {
 	for _, text := range secrets {
-		if len(text) < minSecret {
-			continue
+		if len(text) >= minSecret {
+			m.forms = append(m.forms, text, strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(text)), "="))
 		}
-		quoted, _ := json.Marshal(text) // a text can always be encoded
-		forms = append(forms, text, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`),
-			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(text)), "="))
+		if inForm := strings.ReplaceAll(text, " ", "+"); len(text) >= minSecret && inForm != text {
+			m.forms = append(m.forms, inForm)
+		}
 	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // longest first, because a secret can begin with another secret
-	forms = slices.Compact(forms)
-	var pairs []string
-	for _, form := range forms {
-		pairs = append(pairs, form, secret.Hidden)
-	}
-	return Mask{strings.NewReplacer(pairs...), forms}
+	return m
 }
 
 // PlaceholderForm matches a placeholder ${key} in a configuration.
@@ -116,29 +105,57 @@ func hiddenIn(address string) (all []string) {
 	return slices.DeleteFunc(all, func(part string) bool { return strings.Trim(part, "/") == "" })
 }
 
-// Replace returns a text without secrets.
+// Replace returns a text without secrets. It also hides the beginning of a secret at the end, because an answer can break off within a secret.
 func (m Mask) Replace(text string) string {
-	if m.replacer == nil {
+	if len(m.forms) == 0 {
 		return text
 	}
-	return m.replacer.Replace(text)
-}
-
-// hideEnd hides the beginning of a secret at the end of a text, because an answer can break off within a secret.
-func (m Mask) hideEnd(text string) string {
-	for _, form := range m.forms {
-		for n := min(len(form)-1, len(text)); n >= minSecret; n-- {
-			if strings.HasSuffix(text, form[:n]) {
-				return text[:len(text)-n] + secret.Hidden
-			}
+	isHidden := make([]bool, len(text))
+	for _, v := range viewsOf(text) {
+		for _, form := range m.forms {
+			v.mark(form, isHidden)
 		}
 	}
-	return text
+	var shown strings.Builder
+	for i := range isHidden {
+		switch {
+		case !isHidden[i]:
+			shown.WriteByte(text[i])
+		case i == 0 || !isHidden[i-1]:
+			shown.WriteString(secret.Hidden)
+		}
+	}
+	return shown.String()
+}
+
+// mark marks the bytes of the original text that belong to a secret.
+func (v view) mark(form string, isHidden []bool) {
+	hide := func(start, end int) {
+		for i := v.from[start]; i < v.from[end]; i++ {
+			isHidden[i] = true
+		}
+	}
+	end := 0
+	for {
+		i := strings.Index(v.text[end:], form)
+		if i < 0 {
+			break
+		}
+		start := end + i
+		end = start + len(form)
+		hide(start, end)
+	}
+	for n := min(len(form)-1, len(v.text)-end); n >= minSecret; n-- {
+		if strings.HasSuffix(v.text, form[:n]) {
+			hide(len(v.text)-n, len(v.text))
+			return
+		}
+	}
 }
 
 // hide hides the secrets in a text and then cuts it to MaxAnswer characters. In this order, no part of a secret remains at the end.
 func (m Mask) hide(text string) string {
-	return characters.First(m.hideEnd(m.Replace(text)), MaxAnswer)
+	return characters.First(m.Replace(text), MaxAnswer)
 }
 
 // hideIn hides secrets in all texts of an outcome.

@@ -40,12 +40,14 @@ func TextAt(fields any, path string) (string, bool) {
 	}
 }
 
-// NumberAt works like TextAt for the provider's id of a message, which is a text or a number: true and false count as missing.
+// NumberAt works like TextAt for the provider's id of a message, which is a text or a number: true and false count as missing. It returns the id without
+// surrounding white space, because a provider can write white space in only one of its answer and its receipts.
 func NumberAt(fields any, path string) (string, bool) {
 	if _, isBool := ValueAt(fields, path).(bool); isBool {
 		return "", false
 	}
-	return TextAt(fields, path)
+	number, exists := TextAt(fields, path)
+	return strings.TrimSpace(number), exists
 }
 
 // IsOneOf reports whether a value is in a list. Some programs write whole numbers with a fraction, so 0.0 equals 0.

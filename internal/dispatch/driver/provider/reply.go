@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 
 	"lksms/internal/platform/characters"
 	"lksms/internal/platform/fault"
@@ -188,7 +187,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 // numberIn returns the provider's id of the message. 0 and white space are no id: many providers write them beside an error.
 func (r *Reply) numberIn(fields any) string {
 	number, _ := NumberAt(fields, r.Number)
-	if strings.TrimSpace(number) == "" || IsOneOf([]string{"0"}, number) {
+	if IsOneOf([]string{"0"}, number) {
 		return ""
 	}
 	return number

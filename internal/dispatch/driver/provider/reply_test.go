@@ -71,7 +71,7 @@ func TestAListedCodeMeansAFailureWithAnyStatus(t *testing.T) {
 func TestOnlyTextsAndNumbersAreReadAsProviderIDs(t *testing.T) {
 	t.Parallel()
 	bySign := Reply{Number: "id", Success: "ok", Equals: []string{"true"}}
-	for id, number := range map[string]string{`"a1"`: "a1", "7": "7", "false": "", "true": "", "null": "", "{}": "", `[1]`: "", `""`: "", `" "`: "", "0": "", `"0"`: "", "0.0": "", "10": "10", `"0a"`: "0a"} {
+	for id, number := range map[string]string{`"a1"`: "a1", "7": "7", "false": "", "true": "", "null": "", "{}": "", `[1]`: "", `""`: "", `" "`: "", "0": "", `"0"`: "", "0.0": "", "10": "10", `"0a"`: "0a", `"  ws-1\n"`: "ws-1", `" 0 "`: ""} {
 		o := (&Reply{Number: "id"}).Outcome(200, []byte(`{"id":`+id+`}`))
 		if isSent := number != ""; o.OK != isSent || o.Unknown == isSent || o.ProviderNo != number {
 			t.Errorf("%s: %+v", id, o)
@@ -79,6 +79,18 @@ func TestOnlyTextsAndNumbersAreReadAsProviderIDs(t *testing.T) {
 		if o := bySign.Outcome(200, []byte(`{"ok":true,"id":`+id+`}`)); !o.OK || o.ProviderNo != number {
 			t.Errorf("%s beside a sign of success: %+v", id, o)
 		}
+	}
+}
+
+// An answer in lines can end with a carriage return, which does not belong to the provider's id.
+func TestAProviderIDOfAPatternHasNoWhiteSpace(t *testing.T) {
+	t.Parallel()
+	r := Reply{Pattern: `^OK:(?P<id>.*)`, Number: "id"}
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if o := r.Outcome(200, []byte("OK:777001\r\n")); !o.OK || o.ProviderNo != "777001" {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/receipt"
+	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/paging"
 )
 
@@ -41,6 +43,7 @@ func (h *Handlers) GetCallback(ctx context.Context, req api.GetCallbackRequestOb
 		CallbackID: c.ID, SenderNo: c.SenderNo, CreatedAt: c.CreatedAt, SourceIP: c.SourceIp, Body: c.Body, BodyLength: int32(len([]rune(c.Body))),
 		Refused: c.Refused, LeftOut: c.LeftOut, Repeats: c.Repeats, Receipts: convert.List(read.Receipts, readReceiptOf),
 		Messages: convert.List(read.Messages, readMessageOf), Unread: optional.NonZero(read.Unread),
+		UnreadFields: gate.Of(ctx).Text.Detail(&fault.Error{Fields: read.Fields}).Fields,
 	}}, err
 }
 
