@@ -78,7 +78,8 @@ func TestLongListsOfACompanyLeaveASlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Rollback(context.WithoutCancel(t.Context())) // has an effect only if the test fails
-	if _, err := lock.Exec(t.Context(), "SELECT FROM batches WHERE id = ANY ($1) FOR UPDATE", long); err != nil { // the checks of these batches do not end
+	// The checks of these batches do not end.
+	if _, err := lock.Exec(t.Context(), "SELECT FROM batches WHERE id = ANY ($1) FOR UPDATE", long); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

@@ -43,7 +43,7 @@ func (v view) decode(escape func(text string) (decoded string, length int)) view
 	return view{text.String(), append(from, v.from[len(v.text)])}
 }
 
-// urlEscape decodes the percent escape at the beginning of a text. length is 0 if there is none. The text decoded is empty if the escape breaks off.
+// urlEscape decodes the percent escape at the beginning of a text. length is 0 if the text begins with no escape. decoded is empty if the escape breaks off.
 func urlEscape(text string) (decoded string, length int) {
 	const escape = len("%2f")
 	if text[0] != '%' {
