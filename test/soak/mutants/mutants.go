@@ -214,7 +214,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {`},
 	if a.isKey {`},
 	}},
 	{"list", "two servers feed the same rows of a list", []change{
-		{batches, "WHERE b.id = $1 AND b.status = $2::text\nFOR NO KEY UPDATE", "WHERE b.id = $1 AND b.status = $2::text"},
+		{batches, "ELSE b.status = $2::text END\nFOR NO KEY UPDATE", "ELSE b.status = $2::text END"},
 	}},
 	{"pause", "only the sweep holds the tasks of a paused batch", []change{
 		{batching, "\t\t_, err := s.Queue.HoldBatch(ctx, id)\n\t\treturn err\n", "\t\treturn nil // a sweep does it too\n"},
