@@ -30,9 +30,9 @@ var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
 const maxPlain = 20
 
-// american matches a number in the groups of North America, with the country code 1 but without its +: 1-650-555-0123 and 1 (650) 555.0123. In China, nobody
-// writes a mobile number in these groups.
-var american = regexp.MustCompile(`^[^0-9+]*1[^0-9]+[0-9]{3}[^0-9]+[0-9]{3}[^0-9]+[0-9]{4}[^0-9]*$`)
+// american matches a number that begins with 1 in the groups of North America: 1-650-555-0123 and 1 (650) 555.0123. In China, nobody writes a mobile number in
+// these groups.
+var american = regexp.MustCompile(`^\P{Nd}*\p{Nd}\P{Nd}+\p{Nd}{3}\P{Nd}+\p{Nd}{3}\P{Nd}+\p{Nd}{4}\P{Nd}*$`)
 
 // Normalise works like Read, but returns only the number in E.164.
 func Normalise(field, number, region string) (string, error) {
@@ -57,7 +57,7 @@ func Read(field, number, region string) (Number, error) {
 		return Number{}, fault.InvalidField(field, fault.NotAPhoneNumber, nil)
 	}
 	e164, rule := dial(dialled, region)
-	if region == "" && american.MatchString(number) {
+	if region == "" && strings.HasPrefix(dialled, "1") && american.MatchString(number) { // without a +
 		rule = fault.RegionNotKnown
 	}
 	if rule != "" {

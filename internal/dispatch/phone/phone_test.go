@@ -53,6 +53,7 @@ func TestNormaliseReturnsE164(t *testing.T) {
 		{"01.23.45.67.00", "FR", "+33123456700"},
 		{"+33 1 23 45.67.00", "", "+33123456700"},
 		{"(+86) 138 0013 8000", "", "+8613800138000"},
+		{"＋1-650-555-0123", "", "+16505550123"},
 		{"[86]13800138000", "", "+8613800138000"},
 		{"'13800138000", "", "+8613800138000"},
 	} {
@@ -87,6 +88,7 @@ func TestNormaliseReturnsE164(t *testing.T) {
 		{"1-650-555-0123", "", fault.RegionNotKnown, nil},
 		{"1 (650) 555-0123", "", fault.RegionNotKnown, nil},
 		{"(1) 650.555.0123", "", fault.RegionNotKnown, nil},
+		{"１（６５０）５５５－０１２３", "", fault.RegionNotKnown, nil},
 		// A number of another country needs its country code even if a default region is given.
 		{"13800138000", "ID", fault.NotAPhoneNumber, nil},
 		{"13800138000", "US", fault.NotAPhoneNumber, nil},
