@@ -440,7 +440,8 @@ type BatchHoldRow struct {
 	IsDue bool
 }
 
-// BatchHold locks a batch if the batch has the given status, and otherwise returns no row. A paused batch that is still read counts as checking, too. is_due is true if the rows of the batch can be sent now.
+// BatchHold locks a batch if the batch has the given status, and otherwise returns no row. With the status checking, it also locks a paused batch whose tag is
+// being read. is_due is true if the rows of the batch can be sent now.
 func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHoldRow, error) {
 	row := q.db.QueryRow(ctx, batchHold, arg.ID, arg.Status)
 	var i BatchHoldRow
@@ -803,7 +804,8 @@ func (q *Queries) BatchPlans(ctx context.Context, arg BatchPlansParams) ([]Batch
 const batchReady = `-- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b
-    SET status = CASE WHEN b.status = 'paused' THEN b.status WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+    SET status = CASE WHEN b.status = 'paused' THEN b.status WHEN b.is_confirmed THEN 'running' ELSE 'ready' END,
+        is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
         expect_send_time = CASE
             WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin($1::interval, now(), 'epoch') + $1::interval)
             ELSE b.expect_send_time
@@ -828,8 +830,8 @@ type BatchReadyParams struct {
 	ID        int64
 }
 
-// BatchReady ends the check of a batch, and returns the new status. A paused batch stays paused. Another confirmed batch becomes running; another batch becomes ready and waits for its
-// confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request.
+// BatchReady ends the check of a batch, and returns the new status. A paused batch remains paused, and any other confirmed batch becomes running. A batch that is
+// not confirmed becomes ready, and waits for its confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request.
 //
 // is_deferred: the batch uses a scheduled template. A confirmed batch without start time then starts at the next multiple of `every`, as in BatchConfirm. The
 // rows of such batches wait together, and then become tasks at full speed.
@@ -1526,7 +1528,8 @@ func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExp
 
 const batchesUnsettled = `-- name: BatchesUnsettled :many
 WITH unsettled AS MATERIALIZED (
-    SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, b.channel, b.subject, b.biz_type, b.rendering_id, b.tags_all, b.tags_any, b.tags_none, b.encoding, b.is_encoding_doubtful, coalesce(b.expires_at <= now(), false) AS is_expired, coalesce(b.expect_send_time > now(), false) AS is_early
+    SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, b.channel, b.subject, b.biz_type, b.rendering_id, b.tags_all, b.tags_any, b.tags_none, b.encoding, b.is_encoding_doubtful, b.fed < b.valid OR NOT b.is_read AS has_rows, coalesce(b.expect_send_time <= now(), true) AS is_due,
+        coalesce(b.expires_at <= now(), false) AS is_expired
     FROM batches b
     WHERE NOT b.is_settled AND NOT is_in_check(b)
 ),
@@ -1535,18 +1538,16 @@ busy AS MATERIALIZED ( -- some of their tasks wait or are leased
     WHERE t.batch_id = ANY (ARRAY(SELECT u.id FROM unsettled u))
     GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0
 )
-SELECT u.id, u.company_id, u.status, u.is_held, w.has_more
+SELECT u.id, u.company_id, u.status, u.is_held, (u.status = 'running' AND u.has_rows AND u.is_due AND NOT u.is_expired)::boolean AS has_more
 FROM unsettled u
 LEFT JOIN busy ON busy.batch_id = u.id
-CROSS JOIN LATERAL (
-    SELECT busy.batch_id IS NULL AS is_idle, (u.status = 'running' AND (u.fed < u.valid OR NOT u.is_read) AND NOT u.is_early AND NOT u.is_expired)::boolean AS has_more
-) w
 WHERE CASE u.status
-    WHEN 'running' THEN w.has_more OR u.is_held OR w.is_idle AND (u.is_expired OR NOT u.is_early)
-    WHEN 'paused' THEN w.is_idle AND u.is_expired OR NOT w.is_idle AND EXISTS ( -- a leased task can have been queued for a retry meanwhile
+    WHEN 'running' THEN u.is_held OR u.has_rows AND u.is_due AND NOT u.is_expired OR busy.batch_id IS NULL AND (u.is_expired OR NOT u.has_rows)
+    WHEN 'paused' THEN busy.batch_id IS NULL AND u.is_expired OR busy.batch_id IS NOT NULL AND EXISTS (
+        -- a leased task can have been queued for a retry meanwhile
         SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL AND t.due_at < held_due_at()
     )
-    ELSE w.is_idle OR EXISTS (SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL)
+    ELSE busy.batch_id IS NULL OR EXISTS (SELECT FROM queue t WHERE t.batch_id = u.id AND t.lease_until IS NULL)
     END
 ORDER BY u.id
 `
@@ -1559,8 +1560,8 @@ type BatchesUnsettledRow struct {
 	HasMore   bool
 }
 
-// BatchesUnsettled returns the checked batches for which the sweep has work now. has_more: rows can become tasks now, or must be read now. Batches that only wait
-// are not returned: for their start time, for their senders, or paused. Therefore many such batches do not delay others.
+// BatchesUnsettled returns the checked batches for which the sweep has work now. has_more: rows can become tasks now, or must be read now. A batch that waits for
+// its start or its senders, or that is paused, is not returned. Therefore many such batches do not delay others.
 func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, error) {
 	rows, err := q.db.Query(ctx, batchesUnsettled)
 	if err != nil {

@@ -125,9 +125,12 @@ func TestWaitingBatchesAreNoWorkForTheSweep(t *testing.T) {
 		t.Errorf("the retry of a paused batch is no work: %+v, %v", all, err)
 	}
 	expectWork(0)
+	invalid := checked(b, "phone\n1\n", "content", "x", "auto_confirm", "true", "expect_send_time", time.Now().Add(time.Hour).Format(time.RFC3339))
+	expectWork(0)
+	expect(b, get(b, invalid), "finished", "1 rows, 1 invalid")
 	b.Exec("UPDATE batches SET expires_at = now(), expect_send_time = now() WHERE status = 'running'")
 	expectWork(0)
-	if n := b.Count("SELECT count(*) FROM batches WHERE status = 'finished'"); n != 1 {
+	if n := b.Count("SELECT count(*) FROM batches WHERE status = 'finished' AND valid > 0"); n != 1 {
 		t.Errorf("%d batches expired", n)
 	}
 	get(b, paused, "cancel")
