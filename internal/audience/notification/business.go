@@ -134,11 +134,12 @@ func (s *Service) endTask(ctx context.Context, origin submit.Origin, e Event, h 
 	if e.Name == "task_abnormal" {
 		bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
 	}
-	if ended, err = s.endReminders(ctx, origin, e, h.startedUntil(at), !hasBegunAgain, as); err != nil {
+	nodes := h.startedUntil(at)
+	if ended, err = s.endReminders(ctx, origin, e, nodes, !hasBegunAgain, as); err != nil {
 		return 0, nil, err
 	}
 	if e.EndedAt != nil || !h.taskIsOver() { // the repeat of an end without a time is no later end
-		if err := s.storeTaskEnd(ctx, origin.CompanyID, e.TaskID, h.startedUntil(at), at); err != nil {
+		if err := s.storeTaskEnd(ctx, origin.CompanyID, e.TaskID, nodes, at); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -67,21 +67,20 @@ func (h history) of(nodeID int64) notificationq.BusinessStartsRow {
 
 // latestStart returns the latest reported start of the nodes of the task, or never.
 func (h history) latestStart() time.Time {
-	latest := never
-	for _, node := range h.starts {
-		if node.IsOfTask {
-			latest = later(latest, node.ReportedAt)
-		}
-	}
-	return latest
+	return h.latest(func(node notificationq.BusinessStartsRow) time.Time { return node.ReportedAt })
 }
 
 // latestStartUntil returns the latest of the reported starts that are not after the end that the event reports, or never.
 func (h history) latestStartUntil() time.Time {
+	return h.latest(func(node notificationq.BusinessStartsRow) time.Time { return node.ReportedUntil })
+}
+
+// latest returns the latest of the times of the nodes of the task, or never.
+func (h history) latest(of func(notificationq.BusinessStartsRow) time.Time) time.Time {
 	latest := never
 	for _, node := range h.starts {
 		if node.IsOfTask {
-			latest = later(latest, node.ReportedUntil)
+			latest = later(latest, of(node))
 		}
 	}
 	return latest

@@ -28,8 +28,8 @@ const (
 	// runBatch is the maximum number of notifications that one transaction runs.
 	runBatch = 20
 
-	// runPeople is the number of people after which a transaction runs no further notification. A single notification can have more people.
-	runPeople = 500
+	// runPeople is the number of people after which a transaction runs no further notification: a portion of a tag. A single notification can have more people.
+	runPeople = tagPortion
 )
 
 // sweepOrigin is the origin of the tasks of planned notifications.
@@ -65,16 +65,16 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 // transactions returns the ids of the notifications that run in each transaction. It leaves out notifications of a company that has had its people in this turn,
 // so that another company does not wait for all of them.
 func transactions(due []notificationq.NotificationsDueRow) (ids [][]int64) {
-	people, last := map[int64]int32{}, int32(runPeople)
+	people, inLast := map[int64]int32{}, int32(runPeople) // people of each company, and in the last transaction
 	for _, n := range due {
 		if people[n.CompanyID] >= runPeople {
 			continue
 		}
-		if last >= runPeople {
-			ids, last = append(ids, nil), 0
+		if inLast >= runPeople {
+			ids, inLast = append(ids, nil), 0
 		}
 		ids[len(ids)-1] = append(ids[len(ids)-1], n.ID)
-		people[n.CompanyID], last = people[n.CompanyID]+n.People, last+n.People
+		people[n.CompanyID], inLast = people[n.CompanyID]+n.People, inLast+n.People
 	}
 	return ids
 }
