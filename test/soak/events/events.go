@@ -100,11 +100,11 @@ type pull struct {
 	ids       []string // in the order of arrival
 }
 
-// eventTypes are the event types of every webhook, apart from message.received. serviceTypes are events of the service itself, which only the webhook of all companies gets.
+// eventTypes are the event types of every webhook. serviceTypes are events of the service itself, which only the webhook of all companies gets.
 var (
 	eventTypes = []api.EventType{
 		"message.sent", "message.failed", "message.expired", "message.cancelled", "message.delivered", "message.undelivered", "batch.finished",
-		"notification.finished", "verification.approved", "verification.failed",
+		"notification.finished", "message.received", "verification.approved", "verification.failed",
 	}
 	serviceTypes = []api.EventType{"alert.firing", "alert.resolved", "sender.silent", "sender.recovered", "sender.low_balance"}
 )
@@ -124,10 +124,8 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 	}
 	e.url = "http://" + listener.Addr().String() + receiversPath
 	e.server.Handler, e.server.ReadHeaderTimeout = e, time.Second
-	client, types := l.Clients[0], eventTypes
-	if !l.IsPlain { // the older version of an upgrade does not know this type
-		types = append(slices.Clone(types), api.EventMessageReceived)
-	}
+	client := l.Clients[0]
+	types := slices.DeleteFunc(slices.Clone(eventTypes), func(one api.EventType) bool { return !l.Knows(string(one)) })
 	for i, company := range []string{"", "default", load.Acme, load.Bolt} {
 		body := api.WebhookRequest{URL: fmt.Sprint(e.url, i), Events: types}
 		if company != "" {

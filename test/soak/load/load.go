@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,10 +35,16 @@ type Load struct {
 	Pools      []*http.Transport
 	Seed       uint64
 	Submitters int          // number of clients that submit
+	Contract   string       // of the older version of an upgrade; empty: every server has the contract of this version
 	IsPlain    bool         // the load does not use switches and expires_at: the older version of an upgrade does not support them
 	Serial     atomic.Int64 // serial number of the last message
 	Requeues   atomic.Int64 // number of successful requeues
 	Misdeed    [misdeeds]atomic.Int64
+}
+
+// Knows reports whether the older version of an upgrade knows a value of an enum.
+func (l *Load) Knows(value string) bool {
+	return l.Contract == "" || regexp.MustCompile(`[\[ ]`+regexp.QuoteMeta(value)+`[,\]]`).MatchString(l.Contract)
 }
 
 // These are the ways in which senders misuse reports.

@@ -66,6 +66,7 @@ func Run(ctx context.Context, soak *run.Run, from string) (err error) {
 		return err
 	}
 	defer sc.Close()
+	sc.Load.Contract = older.contract
 	sc.Load.IsPlain = !strings.Contains(older.contract, "uses_shared_senders")
 	f := newTraffic(stack.Servers)
 	sc.History.OnAnswer = f.record
