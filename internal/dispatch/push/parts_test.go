@@ -46,6 +46,9 @@ func TestLeaseCoversTheRestOfALongMessage(t *testing.T) {
 			b, c := newAnswering(t, answer, map[string]any{"response_seconds": 20}) // an answer without a time limit near its delay
 			b.Expect(200, "", "PATCH", bound, map[string]any{"lease_seconds": 4})
 			id := b.Submit(ofParts(5))
+			apptest.Eventually(t, "the lease is renewed", func() bool {
+				return b.Count("SELECT count(*) FROM queue WHERE lease_until > now() + interval '10 seconds'") == 1
+			})
 			apptest.Eventually(t, "the message is sent", func() bool {
 				if n := b.Recover(); n != 0 {
 					t.Fatalf("%d leases expired", n)

@@ -243,7 +243,7 @@ var writableTasks string
 //go:embed settings.sql
 var settings string
 
-// template is a migrated database that is copied for tests. It is created once for each state of the migrations.
+// template is a migrated database that is copied for tests. It is created once a day for each state of the migrations.
 type template struct {
 	prefix        string // of its name
 	searchPath    string // of its sessions and those of its copies; empty: that of the server
@@ -293,6 +293,7 @@ func (t template) make(ctx context.Context, admin string) (string, error) {
 		return "", fmt.Errorf("hash migrations: %w", err)
 	}
 	sum.Write([]byte(t.before + t.after))
+	sum.Write([]byte(time.Now().UTC().Format(time.DateOnly))) // a template has the partitions of the day on which it was made; tests can run past midnight
 	name := t.prefix + hex.EncodeToString(sum.Sum(nil))[:16]
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name); err != nil {
