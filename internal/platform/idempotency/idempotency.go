@@ -77,6 +77,9 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 		err = s.q.IdempotencyStore(ctx, idempotencyq.IdempotencyStoreParams{
 			Username: key.Username, Operation: key.Operation, Key: key.Key, RequestHash: hashes[0], Response: answer,
 		})
+		if postgres.Violates(err, "idempotency_keys_pkey") { // by a server of a version whose lock has another number: see IdempotencyLock
+			return &fault.Error{Kind: fault.Conflict, Reason: fault.IdempotencyInFlight, RetryAfter: inFlightWait}
+		}
 		return postgres.Wrap("store answer", err, nil)
 	})
 	return answer, replayed, err

@@ -171,3 +171,32 @@ func TestARequestOfADisconnectedCallerStoresNoKey(t *testing.T) {
 		t.Errorf("replayed: %s", a.Raw)
 	}
 }
+
+// During an upgrade, a server of another version can execute the same request at the same time, without a lock that this version sees. Nothing is done twice.
+func TestRequestThatAnotherVersionExecutesIsInFlight(t *testing.T) {
+	b := apptest.New(t)
+	const body = `{"template_name":"n","template_content":"x"}`
+	b.Expect(200, "", "POST", "/api/v1/admin/template", body, apptest.KeyHeader, "first")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	const copied = "INSERT INTO idempotency_keys (username, operation, key, request_hash, response) SELECT username, operation, 'k', request_hash, response FROM idempotency_keys"
+	if _, err := tx.Exec(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan apptest.Answer)
+	go func() { answered <- b.Call("POST", "/api/v1/admin/template", body, apptest.KeyHeader, "k") }()
+	b.AwaitLockWait()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answered; a.Status != 409 || a.Body.Error.Reason != "idempotency.in_flight" {
+		t.Errorf("answered %s", a.Raw)
+	}
+	b.Expect(200, "", "POST", "/api/v1/admin/template", body, apptest.KeyHeader, "k")
+	if n := b.Count("SELECT count(*) FROM templates"); n != 1 {
+		t.Errorf("%d templates", n)
+	}
+}

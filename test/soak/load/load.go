@@ -255,7 +255,7 @@ func (l *Load) Submit(client *api.ClientWithResponses, params *api.SendSmsParams
 func (l *Load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRequest, text string) {
 	for range KeyedTries {
 		id := ""
-		if rng.IntN(4) == 0 {
+		if l.Contract == "" && rng.IntN(4) == 0 { // servers of two versions can lock the key under two numbers: one gets 500 then
 			var both sync.WaitGroup
 			for _, client := range l.Clients {
 				both.Go(func() { l.Submit(client, params, body, text) })
