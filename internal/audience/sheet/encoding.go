@@ -21,7 +21,7 @@ type text struct {
 	*bufio.Reader
 	start    string // the first characters
 	encoding string // encoding of the file
-	doubtful bool   // the encoding is a guess, and the file looks like text in a Latin encoding
+	doubtful bool   // the encoding is a guess, and the file looks like text in another encoding
 }
 
 // These are the supported encodings. UTF-16 is recognised only by its byte order mark.
@@ -58,13 +58,13 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	case bytes.HasPrefix(head, []byte("\xFE\xFF")):
 		skip, name, decoding = 2, utf16Name, unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	case !isNamed:
-		isUTF8, isLatin, err := guess(ctx, file)
+		isUTF8, isOther, err := guess(ctx, file)
 		if err != nil {
 			return text{}, err
 		}
 		name = utf8Name
 		if !isUTF8 {
-			name, isDoubtful = gb18030Name, isLatin
+			name, isDoubtful = gb18030Name, isOther
 		}
 		decoding = decodings[name]
 	}
@@ -81,14 +81,17 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	return t, nil
 }
 
-// guess reports whether a file without a byte order mark is UTF-8; otherwise the file is read as GB18030. isLatin reports whether the file looks like text in a
-// Latin encoding (see latinRuns). guess reads the whole file, because the first rows can be ASCII. It counts characters in the same way as bom.Count.
-func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
+// guess reports whether a file without a byte order mark is UTF-8; otherwise the file is read as GB18030. isOther reports whether the file looks like text in
+// another encoding (see latinRuns and glyphs). guess reads the whole file, because the first rows can be ASCII. It counts characters in the same way as
+// bom.Count.
+func guess(ctx context.Context, file File) (isUTF8, isOther bool, err error) {
 	good, bad := 0, 0
 	var runs latinRuns
+	var pairs glyphs
 	var rest []byte // the first bytes of a character whose other bytes are in the next chunk
 	err = eachChunk(ctx, file, func(chunk []byte) bool {
 		runs.add(chunk)
+		pairs.add(chunk)
 		if len(rest) > 0 {
 			chunk = append(rest, chunk...)
 		}
@@ -101,7 +104,48 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	if len(rest) > 0 {
 		bad++
 	}
-	return bad <= good, runs.areMostly(), err
+	return bad <= good, runs.areMostly() || pairs.areForeign(), err
+}
+
+// glyphs contains the different characters of a file in GB18030, apart from characters of four bytes. The bytes of Chinese texts are spread over all
+// ranges. Texts in other encodings can also be valid GB18030, but lack a range:
+//   - the alphabets of Windows-1251, KOI8-R, Windows-1253, Windows-1255 and Windows-1256 have no letters, or few, below 0xC0
+//   - EUC-KR and Shift JIS have no common characters whose first byte is between 0xC9 and 0xD7
+type glyphs struct {
+	seen  [1 << 16]bool // by both bytes
+	first byte          // first byte of a character whose second byte was not read yet; 0: none
+}
+
+// add processes the next bytes of a file.
+func (g *glyphs) add(chunk []byte) {
+	for _, b := range chunk {
+		switch {
+		case g.first != 0:
+			g.seen[int(g.first)<<8|int(b)] = true
+			g.first = 0
+		case b >= utf8.RuneSelf:
+			g.first = b
+		}
+	}
+}
+
+// areForeign reports whether one of the ranges is missing. A file with less than ten different characters is too short for an answer.
+func (g *glyphs) areForeign() bool {
+	all, low, middle := 0, 0, 0
+	for pair, isSeen := range g.seen {
+		if !isSeen {
+			continue
+		}
+		first, second := byte(pair>>8), byte(pair)
+		all++
+		if first < 0xC0 || second < 0xC0 {
+			low++
+		}
+		if first >= 0xC9 && first <= 0xD7 {
+			middle++
+		}
+	}
+	return all >= 10 && (12*low < all || 12*middle < all)
 }
 
 // latinRuns decides whether GB18030 is a doubtful guess. A run is a sequence of non-ASCII bytes. In a Latin encoding such as Windows-1252, a letter with an

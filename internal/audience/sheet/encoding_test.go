@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/korean"
 	"golang.org/x/text/encoding/simplifiedchinese"
 
 	"lksms/internal/audience/sheet"
@@ -89,6 +91,28 @@ func TestAShortLatinListIsReportedAsDoubtful(t *testing.T) {
 	}
 }
 
+// A list in another encoding that is also valid GB18030 is doubtful if it has enough letters.
+func TestAListOfAnotherAlphabetIsReportedAsDoubtful(t *testing.T) {
+	t.Parallel()
+	for what, list := range map[string]struct {
+		in    encoding.Encoding
+		names []string
+	}{
+		"Russian in Windows-1251": {charmap.Windows1251, []string{"Иван Петров", "Анна Смирнова", "Сергей Кузнецов"}},
+		"Russian in KOI8-R":       {charmap.KOI8R, []string{"Иван Петров", "Анна Смирнова", "Сергей Кузнецов"}},
+		"Korean in EUC-KR":        {korean.EUCKR, []string{"김철수", "이영희", "박지훈", "최민서", "정하윤"}},
+		"Japanese in Shift JIS":   {japanese.ShiftJIS, []string{"田中太郎", "すずき花子", "佐藤", "高橋健一"}},
+	} {
+		content := "phone,name\n"
+		for _, name := range list.names {
+			content += "+4915112345678," + name + "\n"
+		}
+		if read, name, isDoubtful := readList(t, inEncoding(t, list.in, content)); name != "GB18030" || !isDoubtful {
+			t.Errorf("%s is read as %s, doubtful: %t: %s", what, name, isDoubtful, read)
+		}
+	}
+}
+
 // A list that is not valid GB18030 is refused. It can be read if its owner names the encoding.
 func TestTheNamedEncodingIsUsedForAList(t *testing.T) {
 	t.Parallel()
@@ -113,6 +137,7 @@ func TestTheEncodingOfAChineseListIsUnambiguous(t *testing.T) {
 		"rare characters": "phone,name\n13800138000,朱镕基\n13900139000,陶喆\n13700137000,李堃\n13600136000,王珺\n13500135000,赵昞\n",
 		"texts":           "phone,text\n13800138000,您的VIP卡A区B座已开通，请回复TD退订\n13900139000,iPhone手机壳x2件\n",
 		"one name":        "phone,name\n13800138000,镕\n13800138001,张伟\n",
+		"repeated words":  "phone,title\n13800138000,先生\n13900139000,先生\n13700137000,男\n13600136000,女\n13600136001,客户\n",
 		"traditional":     "phone,name\n13800138000,陳綺貞\n13900139000,龔詩嘉\n",
 	} {
 		read, name, isDoubtful := readList(t, inEncoding(t, simplifiedchinese.GBK, content))
