@@ -45,6 +45,16 @@ func (c *Client) ReportBatch(ctx context.Context, reports []Report) (*ReportedBa
 	})
 }
 
+// Exchange reports up to 1000 tasks and then claims tasks, in one request. Single reports can be rejected: check Reported.Refused. Exchange is not repeated after
+// a lost response, see [Client.Claim]; a caller that gets an error can report the same tasks again.
+func (c *Client) Exchange(ctx context.Context, exchange Exchange) (*Exchanged, error) {
+	var wait time.Duration
+	if exchange.Wait != nil {
+		wait = time.Duration(*exchange.Wait) * time.Second
+	}
+	return call[*Exchanged](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ExchangeTasks(ctx, exchange) })
+}
+
 func safetyOf(reports ...Report) safety {
 	for _, report := range reports {
 		if report.LeaseID == nil {

@@ -38,6 +38,10 @@ type (
 	Report = api.ReportRequest
 	// ReportedBatch contains the outcome of each report.
 	ReportedBatch = api.ReportedBatch
+	// Exchange contains reports, and a request for the next tasks.
+	Exchange = api.ExchangeRequest
+	// Exchanged contains the outcome of each report, and the claimed tasks.
+	Exchanged = api.Exchanged
 	// Sender is an app or a provider account that delivers messages.
 	Sender = api.Sender
 	// SenderFilter selects senders of a list.

@@ -3760,7 +3760,7 @@ type ClaimRequest struct {
 	Limit *int `json:"limit,omitempty"`
 
 	// StartSeconds Set this only if the sender calls `POST /api/v1/sms/start` before it sends a message. A lease then first lasts for this number of seconds, but not longer than the usual lease time of the sender. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
-	StartSeconds *int32 `json:"start_seconds,omitempty"`
+	StartSeconds *StartSeconds `json:"start_seconds,omitempty"`
 
 	// Wait Seconds to wait if no task is available; 0 by default
 	Wait *Wait `json:"wait,omitempty"`
@@ -4835,6 +4835,42 @@ type EventRequestEvent string
 // EventType `message.*`, `batch.*`, `notification.*` and `verification.*` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 type EventType string
 
+// ExchangeRequest defines model for ExchangeRequest.
+type ExchangeRequest struct {
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	AppID AppID `json:"app_id"`
+
+	// Limit The maximum number of claimed tasks; 10 by default
+	Limit *int `json:"limit,omitempty"`
+
+	// Reports The reports to store before the claim
+	Reports *[]ReportRequest `json:"reports,omitempty"`
+
+	// StartSeconds Set this only if the sender calls `POST /api/v1/sms/start` before it sends a message. A lease then first lasts for this number of seconds, but not longer than the usual lease time of the sender. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
+	StartSeconds *StartSeconds `json:"start_seconds,omitempty"`
+
+	// Wait Seconds to wait if no task is available; 0 by default
+	Wait *Wait `json:"wait,omitempty"`
+}
+
+// ExchangeResponse defines model for ExchangeResponse.
+type ExchangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    Exchanged `json:"data"`
+}
+
+// Exchanged defines model for Exchanged.
+type Exchanged struct {
+	Reported ReportedBatch `json:"reported"`
+	Tasks    []ClaimedTask `json:"tasks"`
+}
+
 // ExplainResponse defines model for ExplainResponse.
 type ExplainResponse struct {
 	// Code The HTTP status
@@ -5345,7 +5381,7 @@ type ListPreview struct {
 	// Encoding The encoding with which a text was read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; null for a workbook
 	Encoding *string `json:"encoding"`
 
-	// EncodingWarning The reason why the encoding is doubtful, in the language of `Accept-Language`: the encoding was guessed, and the text could also be Latin letters in `Windows-1252`. Missing if the encoding is not doubtful
+	// EncodingWarning The reason why the encoding is doubtful, in the language of `Accept-Language`: the encoding was guessed, and the text could also be in another encoding, such as `Windows-1252`. Missing if the encoding is not doubtful
 	EncodingWarning *string   `json:"encoding_warning,omitempty"`
 	Rows            []ListRow `json:"rows"`
 }
@@ -8410,6 +8446,9 @@ type StartResponse struct {
 	Message Message      `json:"message"`
 	Data    StartedBatch `json:"data"`
 }
+
+// StartSeconds Set this only if the sender calls `POST /api/v1/sms/start` before it sends a message. A lease then first lasts for this number of seconds, but not longer than the usual lease time of the sender. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
+type StartSeconds = int32
 
 // StartedBatch defines model for StartedBatch.
 type StartedBatch struct {
@@ -11715,6 +11754,9 @@ type UpdateReplyRuleJSONRequestBody = ReplyRulePatch
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionRequest
 
+// ExchangeTasksJSONRequestBody defines body for ExchangeTasks for application/json ContentType.
+type ExchangeTasksJSONRequestBody = ExchangeRequest
+
 // ReceiveMessagesJSONRequestBody defines body for ReceiveMessages for application/json ContentType.
 type ReceiveMessagesJSONRequestBody = ReceivedRequest
 
@@ -14096,6 +14138,40 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
 	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExchangeTasksWithBody Report tasks and claim the next ones
+	//
+	// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+	// that sends the reports of its last tasks with its next claim needs half as many requests.
+	//
+	// - The reports are stored before the claim begins, also if the claim waits or fails.
+	// - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+	//   with `lease_id` is harmless.
+	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+	ExchangeTasksWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExchangeTasks Report tasks and claim the next ones
+	//
+	// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+	// that sends the reports of its last tasks with its next claim needs half as many requests.
+	//
+	// - The reports are stored before the claim begins, also if the claim waits or fails.
+	// - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+	//   with `lease_id` is harmless.
+	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+	ExchangeTasks(ctx context.Context, body ExchangeTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ReceiveMessagesWithBody Hand over up to 100 messages that people sent to a sender
 	//
 	// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
@@ -14344,6 +14420,7 @@ type ClientInterface interface {
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
@@ -14378,6 +14455,7 @@ type ClientInterface interface {
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
@@ -19286,6 +19364,60 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 	return c.Client.Do(req)
 }
 
+// ExchangeTasksWithBody Report tasks and claim the next ones
+//
+// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+// that sends the reports of its last tasks with its next claim needs half as many requests.
+//
+//   - The reports are stored before the claim begins, also if the claim waits or fails.
+//   - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+//   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+//     with `lease_id` is harmless.
+//   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+func (c *Client) ExchangeTasksWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExchangeTasksRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExchangeTasks Report tasks and claim the next ones
+//
+// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+// that sends the reports of its last tasks with its next claim needs half as many requests.
+//
+//   - The reports are stored before the claim begins, also if the claim waits or fails.
+//   - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+//   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+//     with `lease_id` is harmless.
+//   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+func (c *Client) ExchangeTasks(ctx context.Context, body ExchangeTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExchangeTasksRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ReceiveMessagesWithBody Hand over up to 100 messages that people sent to a sender
 //
 // For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
@@ -19684,6 +19816,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
@@ -19728,6 +19861,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
@@ -29961,6 +30095,46 @@ func NewCreateSessionRequestWithBody(server string, contentType string, body io.
 	return req, nil
 }
 
+// NewExchangeTasksRequest calls the generic ExchangeTasks builder with application/json body
+func NewExchangeTasksRequest(server string, body ExchangeTasksJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExchangeTasksRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewExchangeTasksRequestWithBody constructs an http.Request for the ExchangeTasks method, with any body, and a specified content type
+func NewExchangeTasksRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/exchange")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewReceiveMessagesRequest calls the generic ReceiveMessages builder with application/json body
 func NewReceiveMessagesRequest(server string, body ReceiveMessagesJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -34878,6 +35052,40 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
 	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
+	// ExchangeTasksWithBodyWithResponse Report tasks and claim the next ones
+	//
+	// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+	// that sends the reports of its last tasks with its next claim needs half as many requests.
+	//
+	// - The reports are stored before the claim begins, also if the claim waits or fails.
+	// - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+	//   with `lease_id` is harmless.
+	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+	ExchangeTasksWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExchangeTasksResponse, error)
+
+	// ExchangeTasksWithResponse Report tasks and claim the next ones
+	//
+	// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+	// that sends the reports of its last tasks with its next claim needs half as many requests.
+	//
+	// - The reports are stored before the claim begins, also if the claim waits or fails.
+	// - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+	//   with `lease_id` is harmless.
+	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+	ExchangeTasksWithResponse(ctx context.Context, body ExchangeTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*ExchangeTasksResponse, error)
+
 	// ReceiveMessagesWithBodyWithResponse Hand over up to 100 messages that people sent to a sender
 	//
 	// For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
@@ -35132,6 +35340,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
@@ -35166,6 +35375,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.erased`: the message and its recipient were erased.
 	// - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 	// - `batch.wrong_status`: the batch of the task is being cancelled.
 	// - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 	//   person, or if the company was deleted.
@@ -51791,6 +52001,124 @@ func (r CreateSessionResponse) ContentType() string {
 	return ""
 }
 
+type ExchangeTasksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ExchangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExchangeTasksResponse) GetJSON200() *ExchangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ExchangeTasksResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExchangeTasksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExchangeTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExchangeTasksResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ExchangeTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ExchangeTasksResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ExchangeTasksResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExchangeTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExchangeTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExchangeTasksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExchangeTasksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExchangeTasksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExchangeTasksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExchangeTasksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExchangeTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ReceiveMessagesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -59828,6 +60156,52 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 	return ParseCreateSessionResponse(rsp)
 }
 
+// ExchangeTasksWithBodyWithResponse Report tasks and claim the next ones
+//
+// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+// that sends the reports of its last tasks with its next claim needs half as many requests.
+//
+//   - The reports are stored before the claim begins, also if the claim waits or fails.
+//   - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+//   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+//     with `lease_id` is harmless.
+//   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+func (c *ClientWithResponses) ExchangeTasksWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExchangeTasksResponse, error) {
+	rsp, err := c.ExchangeTasksWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExchangeTasksResponse(rsp)
+}
+
+// ExchangeTasksWithResponse Report tasks and claim the next ones
+//
+// Accepts `reports` like `POST /api/v1/sms/report-batch`, and then claims tasks like `POST /api/v1/sms/tasks/claim`, in one request. A sender
+// that sends the reports of its last tasks with its next claim needs half as many requests.
+//
+//   - The reports are stored before the claim begins, also if the claim waits or fails.
+//   - Each report has its own outcome. A rejected report affects neither the others nor the claim.
+//   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
+//     with `lease_id` is harmless.
+//   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
+//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/exchange (the `ExchangeTasks` operationId).
+func (c *ClientWithResponses) ExchangeTasksWithResponse(ctx context.Context, body ExchangeTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*ExchangeTasksResponse, error) {
+	rsp, err := c.ExchangeTasks(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExchangeTasksResponse(rsp)
+}
+
 // ReceiveMessagesWithBodyWithResponse Hand over up to 100 messages that people sent to a sender
 //
 // For sender apps. Each message has its own outcome, in the order of the request. The answer follows the commit: an accepted message is not
@@ -60172,6 +60546,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
@@ -60212,6 +60587,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.erased`: the message and its recipient were erased.
 //   - `task.sensitive`: the text of the sensitive message was deleted when the task ended.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.refused`: a message that was submitted by SQL or SMPP was refused when its task was made. Submit it again.
 //   - `batch.wrong_status`: the batch of the task is being cancelled.
 //   - `task.withdrawn`: the notification has ended, was deleted or was replaced. The same reason applies if a later message was sent to the same
 //     person, or if the company was deleted.
@@ -74629,6 +75005,109 @@ func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, err
 			headers.SetCookie = &value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExchangeTasksResponse parses an HTTP response from a ExchangeTasksWithResponse call
+func ParseExchangeTasksResponse(rsp *http.Response) (*ExchangeTasksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExchangeTasksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ExchangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	}
 
 	return response, nil

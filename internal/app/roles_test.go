@@ -61,7 +61,7 @@ func answers(b *apptest.Bundle, o apptest.Operation) bool {
 
 // ownRoles contains the roles of the operations that do not belong to servers.API. An empty role means that every server answers.
 var ownRoles = map[string]servers.Role{
-	"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "startTasks": servers.Claim, "receiveMessages": servers.Claim, "appClaimTasks": servers.Claim,
+	"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "exchangeTasks": servers.Claim, "startTasks": servers.Claim, "receiveMessages": servers.Claim, "appClaimTasks": servers.Claim,
 	"appReportTask": servers.Claim, "appTaskStatistics": servers.Claim, "takeCallback": servers.Callback,
 	"createSession": servers.Console, "getSession": servers.Console, "deleteSession": servers.Console, "streamOverview": servers.Console,
 	"health": "", "ready": "",

@@ -211,7 +211,7 @@ SELECT m.task_id, CASE
         WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
         WHEN d.task_id IS NOT NULL THEN 'delivered'
         WHEN m.expires_at <= clock_timestamp() + @min_lease::interval OR m.is_test AND m.exemption IS NOT DISTINCT FROM 'caps_and_quiet' THEN 'expired'
-        WHEN e.event = 'unreachable' THEN 'unreachable'
+        WHEN e.event = 'unreachable' THEN CASE WHEN m.rendering_id IS NULL THEN 'refused' ELSE 'unreachable' END
         WHEN m.recipient = '' THEN 'erased'
         WHEN m.is_sensitive THEN 'sensitive'
         WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'

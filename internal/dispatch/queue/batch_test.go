@@ -59,6 +59,74 @@ func TestReportBatchReturnsOneOutcomePerReport(t *testing.T) {
 	}
 }
 
+// An exchange stores its reports and then claims tasks. A wrong report affects neither the other reports nor the claim.
+func TestExchangeReportsTasksAndThenClaims(t *testing.T) {
+	b := apptest.New(t)
+	exchange := func(body map[string]any) api.Exchanged {
+		t.Helper()
+		return apptest.Decode[api.Exchanged](t, b.Expect(200, "", "POST", "/api/v1/sms/exchange", body))
+	}
+	b.Submit("1")
+	b.Submit("2")
+	first := exchange(map[string]any{"app_id": "app"}) // without reports, an exchange is a claim
+	if len(first.Tasks) != 2 || len(first.Reported.Items) != 0 {
+		t.Fatalf("the first exchange: %+v", first)
+	}
+	done, retry := first.Tasks[0], first.Tasks[1]
+	third := b.Submit("3")
+	next := exchange(map[string]any{"app_id": "app", "limit": 1, "start_seconds": 60, "reports": []any{
+		apptest.ReportBody(done.TaskID, "app", 2, apptest.Report{"lease_id": done.LeaseID}),
+		apptest.ReportBody(retry.TaskID, "app", 3, apptest.Report{"lease_id": retry.LeaseID, "should_retry": true, "retry_after_seconds": 0}),
+		apptest.ReportBody("nothing", "app", 2, nil), apptest.Report{"app_id": "app"},
+	}})
+	if r := next.Reported; r.Accepted != 2 || r.Refused != 2 || r.Items[2].Code != 404 || r.Items[3].Code != 422 {
+		t.Errorf("reported %+v", r)
+	}
+	if len(next.Tasks) != 1 || next.Tasks[0].TaskID != third {
+		t.Errorf("claimed %+v, want the new task before the retry", next.Tasks)
+	}
+	if last := exchange(map[string]any{"app_id": "app", "wait": 10}); len(last.Tasks) != 1 || last.Tasks[0].TaskID != retry.TaskID {
+		t.Errorf("claimed %+v, want the retry", last.Tasks)
+	}
+	if got := statistics(b); got.SuccessTasks != 1 || got.ProcessingTasks != 2 {
+		t.Errorf("statistics %+v", got)
+	}
+}
+
+// The reports of an exchange are stored before its claim waits, and stay stored if the client leaves.
+func TestReportsOfAWaitingExchangeAreStoredAtOnce(t *testing.T) {
+	b := apptest.New(t)
+	b.Submit("x")
+	held := b.Claim("app", 1)[0]
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = b.Client.ExchangeTasksWithResponse(ctx, api.ExchangeRequest{
+			AppID: "app", Wait: new(30), Reports: &[]api.ReportRequest{{TaskID: held.TaskID, AppID: "app", LeaseID: &held.LeaseID, Status: 2}},
+		})
+	}()
+	b.AwaitStatus(held.TaskID, 2)
+	leave()
+	<-gone
+}
+
+// A user who is bound to another sender, and the number of a driven sender, are refused before the reports are stored.
+func TestExchangeChecksItsSenderFirst(t *testing.T) {
+	b := apptest.New(t)
+	b.Submit("x")
+	held := b.Claim("app", 1)[0]
+	reports := []any{apptest.ReportBody(held.TaskID, "app", 2, nil)}
+	other := b.AddUser("phone-2", "send", map[string]any{"app_id": "other"})
+	b.Expect(403, "auth.other_app", "POST", "/api/v1/sms/exchange", map[string]any{"app_id": "app", "reports": reports}, other...)
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/exchange", map[string]any{"app_id": "app", "reports": reports, "wait": 31}); a.Fields() != "wait" {
+		t.Errorf("fields %q", a.Fields())
+	}
+	if got := statistics(b); got.ProcessingTasks != 1 {
+		t.Errorf("statistics %+v", got)
+	}
+}
+
 // claimWaiting claims one task as app and waits for the task up to ten seconds. It returns the ids of the claimed tasks and the duration of the claim.
 func claimWaiting(b *apptest.Bundle, app string) (ids []string, took time.Duration) {
 	b.T.Helper()

@@ -78,6 +78,7 @@ const (
 	TaskDelivered          Reason = "task.delivered"
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
+	TaskRefused            Reason = "task.refused"
 	TaskErased             Reason = "task.erased"
 	TaskSensitive          Reason = "task.sensitive"
 	TaskWithdrawn          Reason = "task.withdrawn"
@@ -145,7 +146,7 @@ var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, RecipientBlocked, RecipientLimited, RecipientCountryClosed, RecipientSuspected, BlockNotFound, ReplyRuleNotFound, VerificationNotFound, VerificationApproved, VerificationExpired, VerificationExhausted, VerificationCancelled, VerificationNoKey, SafeNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
-	TaskExpired, TaskUnreachable, TaskErased, TaskSensitive, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
+	TaskExpired, TaskUnreachable, TaskRefused, TaskErased, TaskSensitive, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
 	TaskRecipientRefused, CallbackNotFound, ReceivedNotFound, ConversationNotFound, ReplySenderNotReady, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, SenderNotLinked, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,

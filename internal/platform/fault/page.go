@@ -46,6 +46,7 @@ var pages = map[Reason]string{
 	TaskDelivered:          "sending.md#send-again",
 	TaskExpired:            "sending.md#send-again",
 	TaskUnreachable:        "sending.md#send-again",
+	TaskRefused:            "sending.md#send-again",
 	TaskErased:             "sending.md#send-again",
 	TaskSensitive:          "sending.md#send-again",
 	TaskWithdrawn:          "sending.md#send-again",

@@ -45,6 +45,7 @@ var Operations = map[string]Operation{
 	"claimTasksNow":                   {"POST", "/api/v1/sms/tasks/claim", `{"app_id":"a","limit":1000}`, "send"},
 	"startTasks":                      {"POST", "/api/v1/sms/start", `{"app_id":"a","leases":[{"task_id":"t","lease_id":1}]}`, "send"},
 	"reportTasks":                     {"POST", "/api/v1/sms/report-batch", `{"reports":[{"task_id":"t","app_id":"a","status":2}]}`, "send"},
+	"exchangeTasks":                   {"POST", "/api/v1/sms/exchange", `{"app_id":"a","reports":[{"task_id":"t","app_id":"a","status":2}]}`, "send"},
 	"receiveMessages":                 {"POST", "/api/v1/sms/received", `{"app_id":"a","messages":[{"from":"13800138000","content":"x"}]}`, "send"},
 	"listReceived":                    {"GET", "/api/v1/received", "", "submit read"},
 	"getReceived":                     {"GET", "/api/v1/received/9", "", "submit read"},

@@ -58,6 +58,7 @@ func TestBodyWithTooManyValuesIsRejectedEarly(t *testing.T) {
 	for name, c := range map[string]struct{ path, body, field string }{
 		"messages":                      {"/api/v1/sms/send-batch", `{"messages":[` + ones + `]}`, "messages"},
 		"reports":                       {"/api/v1/sms/report-batch", `{"reports":[` + ones + `]}`, "reports"},
+		"reports of an exchange":        {"/api/v1/sms/exchange", `{"app_id":"a","reports":[` + ones + `]}`, "reports"},
 		"1001 messages":                 {"/api/v1/sms/send-batch", `{"messages":[` + strings.Repeat("{},", 1000) + `{}]}`, "messages"},
 		"a list instead of an object":   {"/api/v1/sms/send", `[` + ones[:500_000] + `1]`, "body"},
 		"a nested list":                 {"/api/v1/sms/send", `{"a":{"b":[` + ones[:500_000] + `1]}}`, "a.b"},

@@ -160,7 +160,7 @@ func TestBodyIsDecodedLikeTheStandardLibrary(t *testing.T) {
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(o contracttest.Operation) bool {
 		// Items have their own outcomes, and a callback can have any format.
-		return len(o.Bodies) == 0 || slices.Contains([]string{"sendSmsBatch", "reportTasks", "receiveMessages", "takeCallback"}, o.ID)
+		return len(o.Bodies) == 0 || slices.Contains([]string{"sendSmsBatch", "reportTasks", "exchangeTasks", "receiveMessages", "takeCallback"}, o.ID)
 	})
 	// isAccepted compares both ways for one body. path contains the values of path parameters, in the form that Operation.Target expects.
 	isAccepted := func(t rapid.TB, o contracttest.Operation, path string, body []byte, mediaType string) bool {

@@ -50,6 +50,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("reportTask", "", "", "", media, []byte(`{"task_id":"t","app_id":"a","status":3,"should_retry":true,"lease_id":1,"retry_after_seconds":0}`))
 	f.Add("sendSmsBatch", "", "", "key-3", media, []byte(`{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":1},1]}`))
 	f.Add("reportTasks", "", "", "", media, []byte(`{"reports":[{"task_id":"t","app_id":"a","status":2,"lease_id":1},{"status":9}]}`))
+	f.Add("exchangeTasks", "", "", "", media, []byte(`{"app_id":"a","reports":[{"task_id":"t","app_id":"a","status":2,"lease_id":1},{"status":9}],"limit":1}`))
 	f.Add("listTasks", "", "status=0&cursor=dGFza1__&created_from=2023-12-01T00:00:00Z", "", "", []byte{})
 	f.Add("updateDefaultContent", "1", "", "", "AppliCAtion/json", []byte(`{"content":"\ud83d\ude00"}`))
 	f.Add("updateTemplate", "1", "", "", media, []byte(`{"is_active":null}`))
@@ -99,7 +100,7 @@ func FuzzRequest(f *testing.F) {
 // maxAnswer returns the maximum size of a response in bytes.
 func maxAnswer(o contracttest.Operation, status, headers int, body []byte) int {
 	limit := contracttest.MaxAnswer(headers + len(body))
-	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "appClaimTasks"}, o.ID)
+	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "exchangeTasks", "appClaimTasks"}, o.ID)
 	switch {
 	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):
 		return 8 << 20 // a page can contain rows of other requests

@@ -192,7 +192,7 @@ func TestUnknownResourcesAreAnsweredWith404(t *testing.T) {
 	b.Expect(404, "company.not_found", "POST", "/api/v1/blocks", `{"company_no":"none","phone_number":"13800138000","scope":"all"}`)
 	list := apptest.Form("file", "blocks.csv", "phone_number\n13800138000\n", "scope", "all", "company_no", "none")
 	b.Expect(404, "company.not_found", "POST", "/api/v1/blocks/import", list, "Content-Type", apptest.FormType)
-	for _, id := range []string{"claimTasks", "claimTasksNow", "appClaimTasks", "receiveMessages"} {
+	for _, id := range []string{"claimTasks", "claimTasksNow", "exchangeTasks", "appClaimTasks", "receiveMessages"} {
 		if a := callOperation(b, id); a.Status != 404 || a.Body.Error.Reason != "sender.not_found" {
 			t.Errorf("%s: %s", id, a.Raw)
 		}

@@ -855,3 +855,16 @@ func TestOpenTransactionOfCallerBlocksNobody(t *testing.T) {
 		t.Errorf("the other submissions took %s", took)
 	}
 }
+
+// A message that is refused after its submission cannot be requeued: its task contains no checked text.
+func TestRefusedMessageIsNotRequeued(t *testing.T) {
+	b := apptest.New(t)
+	b.AddUser("shop", "submit", nil)
+	conn, _ := roleOf(b, "shop")
+	b.Expect(200, "", "POST", "/api/v1/blocks", `{"phone_number":"13800138000","scope":"all"}`)
+	id := scan[string](t, conn, enqueue, "x")
+	take(b)
+	again(b)
+	b.AwaitStatus(id, 3)
+	b.Expect(409, "task.refused", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+}

@@ -299,7 +299,7 @@ func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 // refusedVerdicts contains the reasons why a task cannot be requeued, by verdict of RequeueVerdicts or BatchFailedVerdicts.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
-	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "sensitive": fault.TaskSensitive, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
+	"unreachable": fault.TaskUnreachable, "refused": fault.TaskRefused, "erased": fault.TaskErased, "sensitive": fault.TaskSensitive, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
 	"test": fault.TaskTestsOff, "cancelling": fault.BatchWrongStatus, "blocked": fault.RecipientBlocked,
 }
 

@@ -86,11 +86,32 @@ func wrongOf(items []contract.Item) []error {
 
 // ReportTasks accepts the reports of many tasks. Each report has its own outcome.
 func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
+	data, err := h.reportAll(ctx, req.Body.Reports)
+	return api.ReportTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
+}
+
+// ExchangeTasks accepts the reports of many tasks and then claims tasks, in one request. The reports stay stored if the claim fails.
+func (h *Handlers) ExchangeTasks(ctx context.Context, req api.ExchangeTasksRequestObject) (api.ExchangeTasksResponseObject, error) {
+	if err := h.scope.RequireApp(ctx, req.Body.AppID); err != nil {
+		return nil, err
+	}
+	reported, err := h.reportAll(ctx, optional.Value(req.Body.Reports))
+	if err != nil {
+		return nil, err
+	}
+	leases, err := h.claim(ctx, claimOf(req.Body.AppID, req.Body.Limit, req.Body.StartSeconds), req.Body.Wait)
+	return api.ExchangeTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.Exchanged{
+		Reported: reported, Tasks: convert.List(leases, claimedOf),
+	}}, err
+}
+
+// reportAll stores reports, each with its own outcome. The reports are the items of the request.
+func (h *Handlers) reportAll(ctx context.Context, list []api.ReportRequest) (data api.ReportedBatch, err error) {
 	x, reports := gate.Of(ctx), h.services.Gate.Reports()
 	wrong := wrongOf(x.Body.Items)
 	var good []queue.Report
 	var indexes []int
-	for i, r := range req.Body.Reports {
+	for i, r := range list {
 		if wrong[i] == nil {
 			wrong[i] = h.scope.RequireApp(ctx, r.AppID)
 		}
@@ -100,9 +121,9 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 	}
 	outcomes, err := h.services.Queue.ReportAll(ctx, good)
 	if err != nil {
-		return nil, err
+		return data, err
 	}
-	data := api.ReportedBatch{Items: make([]api.ReportedItem, len(x.Body.Items))}
+	data = api.ReportedBatch{Items: make([]api.ReportedItem, len(x.Body.Items))}
 	for i, one := range x.Body.Items {
 		data.Items[i].TaskID = reports.TaskID(one.Plain)
 	}
@@ -121,7 +142,7 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 		data.Refused++
 	}
 	x.AddToLog("accepted", data.Accepted, "refused", data.Refused)
-	return api.ReportTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
+	return data, nil
 }
 
 // StartTasks records that a sender starts to send tasks (S4.6).

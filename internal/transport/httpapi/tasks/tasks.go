@@ -207,12 +207,17 @@ func (h *Handlers) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObje
 
 // ClaimTasksNow works like ClaimTasks, with a larger limit and further options.
 func (h *Handlers) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
-	c := claim.Request{SenderNo: req.Body.AppID, Limit: optional.Or(req.Body.Limit, claimDefault)}
-	if req.Body.StartSeconds != nil {
-		c.StartWithin = new(time.Duration(*req.Body.StartSeconds) * time.Second)
-	}
-	rows, err := h.claim(ctx, c, req.Body.Wait)
+	rows, err := h.claim(ctx, claimOf(req.Body.AppID, req.Body.Limit, req.Body.StartSeconds), req.Body.Wait)
 	return api.ClaimTasksNow200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
+}
+
+// claimOf converts the fields of a claim in a body.
+func claimOf(senderNo string, limit *int, startSeconds *api.StartSeconds) claim.Request {
+	c := claim.Request{SenderNo: senderNo, Limit: optional.Or(limit, claimDefault)}
+	if startSeconds != nil {
+		c.StartWithin = new(time.Duration(*startSeconds) * time.Second)
+	}
+	return c
 }
 
 // AppClaimTasks works like ClaimTasks in the format of the installed sender app (S0.18).

@@ -82,6 +82,7 @@ var english = &Catalogue{
 		fault.TaskSucceeded:          "The task is SUCCESS: submit the message again to send it twice.",
 		fault.TaskDelivered:          "The provider reported that this message was delivered: submit it again to send it twice.",
 		fault.TaskExpired:            "The task cannot be sent before its expires_at any more: submit the message again.",
+		fault.TaskRefused:            "The message was refused when it was submitted, see its result: submit it again.",
 		fault.TaskUnreachable:        "The person could not be reached when the task was made: set the notification to waiting, so that it reads the contact again.",
 		fault.TaskErased:             "The message and its recipient were erased: the task cannot be sent again.",
 		fault.TaskSensitive:          "The text of the sensitive message was deleted when the task ended: submit the message again.",
@@ -285,7 +286,7 @@ var english = &Catalogue{
 		task.BecauseProcessing: "A sender holds it.",
 		task.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
-	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252. Check the rows; if names are wrong, upload the list again with encoding Windows-1252, or saved as UTF-8.",
+	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text in another encoding, such as Windows-1252. Check the rows; if names are wrong, upload the list again saved as UTF-8, or, for Latin letters, with encoding Windows-1252.",
 	BatchCodes: map[int16]string{
 		batch.IsRefused: "the row could not be submitted because its recipient was erased or because of an internal error",
 		batch.IsExpired: "the batch expires before the row can be submitted",
@@ -362,6 +363,7 @@ var chinese = &Catalogue{
 		fault.TaskSucceeded:          "任务已是 SUCCESS 状态；如需再发一次，请重新提交消息。",
 		fault.TaskDelivered:          "服务商回执显示该消息已送达；如需再发一次，请重新提交消息。",
 		fault.TaskExpired:            "任务在 expires_at 之前已不能发送，请重新提交消息。",
+		fault.TaskRefused:            "短信在提交时被拒绝（原因见结果）：请重新提交。",
 		fault.TaskUnreachable:        "创建任务时无法联系到此人：请把通知设为等待，以便重新读取联系人。",
 		fault.TaskErased:             "该消息及其收件人已清除，不能再发送。",
 		fault.TaskSensitive:          "敏感短信的内容已在任务结束时删除，请重新提交。",
@@ -563,7 +565,7 @@ var chinese = &Catalogue{
 		task.BecauseProcessing: "正由发送方处理。",
 		task.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
-	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来像 Windows-1252 编码的西文。请核对各行；如果姓名不对，请指定 encoding 为 Windows-1252 后重新上传，或另存为 UTF-8。",
+	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来是其他编码（例如 Windows-1252）。请核对各行；如果姓名不对，请另存为 UTF-8 后重新上传，西文也可以指定 encoding 为 Windows-1252。",
 	BatchCodes: map[int16]string{
 		batch.IsRefused: "该行未能提交：收件人已被清除，或发生内部错误",
 		batch.IsExpired: "批次在该行可以提交之前过期",

@@ -62,12 +62,14 @@ func (c *Contract) CheckSettings(body []byte) error { return c.changes.Check(bod
 
 // The gate refers to these operations by name.
 const (
-	// SendBatch, ReportBatch and Receive are the operations on lists of items.
+	// SendBatch, ReportBatch, ExchangeTasks and Receive are the operations on lists of items.
 	SendBatch       = "POST " + sendBatchPath
 	ReportBatch     = "POST " + reportBatchPath
+	ExchangeTasks   = "POST " + exchangePath
 	Receive         = "POST " + receivePath
 	sendBatchPath   = "/api/v1/sms/send-batch"
 	reportBatchPath = "/api/v1/sms/report-batch"
+	exchangePath    = "/api/v1/sms/exchange"
 	receivePath     = "/api/v1/sms/received"
 
 	// Callback is the operation whose body can have any format, because each provider defines its own format.
@@ -98,9 +100,10 @@ var Read = sync.OnceValues(func() (*Contract, error) {
 func Of(spec *openapi3.T) (*Contract, error) {
 	spec.Security = nil // the gate authenticates the caller itself
 	batches := map[string]Batch{
-		SendBatch:   acceptAnyItems[api.SendRequest](spec, sendBatchPath, "messages"),
-		ReportBatch: acceptAnyItems[api.ReportRequest](spec, reportBatchPath, "reports"),
-		Receive:     acceptAnyItems[api.ReceivedInput](spec, receivePath, "messages"),
+		SendBatch:     acceptAnyItems[api.SendRequest](spec, sendBatchPath, "messages"),
+		ReportBatch:   acceptAnyItems[api.ReportRequest](spec, reportBatchPath, "reports"),
+		ExchangeTasks: acceptAnyItems[api.ReportRequest](spec, exchangePath, "reports"),
+		Receive:       acceptAnyItems[api.ReceivedInput](spec, receivePath, "messages"),
 	}
 	c := &Contract{
 		operations: map[string]Operation{}, accepters: map[*openapi3.Schema]accepter{}, changes: batchOf(spec.Components.Schemas["SettingsChange"].Value),
