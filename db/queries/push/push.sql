@@ -40,12 +40,31 @@ WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
 -- TaskMayBegin returns the leases of a driven sender that are still valid. stopped_by is empty if the message can be sent now. Otherwise it is the reason:
--- sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. A cancelled batch stops its tasks only until it is
--- settled. Tasks that are in the queue after that time were requeued after the cancellation.
+-- taken_back, sender_off, sender_hours, sender_paused, not_served, batch_paused, batch_cancelled or switched_off. not_served: the sender does not serve the pool
+-- of the task any more. The statement locks nothing. A cancelled batch stops its tasks only until it is settled. Tasks that are in the queue after that time
+-- were requeued after the cancellation.
 -- name: TaskMayBegin :many
+WITH leases AS MATERIALIZED (
+    SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.batch_id, t.submitted_by, t.taken_back_by
+    FROM (SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id) i
+    JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_until IS NOT NULL AND t.processing_app_id = @sender_no::text
+),
+served AS MATERIALIZED ( -- once for each pool, because a sender can hold a thousand tasks of one pool
+    SELECT p.id
+    FROM pools p
+    JOIN senders s ON s.sender_no = @sender_no::text
+    WHERE p.id IN (SELECT l.pool_id FROM leases l) AND p.retired_at IS NULL AND CASE
+        WHEN p.sender_id IS NOT NULL THEN sender_serves(s.id, p.company_id)
+        WHEN p.company_id IS NULL THEN s.is_shared
+        ELSE EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
+    END
+)
 SELECT t.task_id, (CASE
+        WHEN t.taken_back_by IS NOT NULL THEN 'taken_back'
         WHEN s.status <> 'on' THEN 'sender_off'
+        WHEN NOT in_hours(s.hours, s.time_zone, clock_timestamp()) THEN 'sender_hours'
         WHEN st.rest_until > clock_timestamp() THEN 'sender_paused'
+        WHEN NOT EXISTS (SELECT FROM served p WHERE p.id = t.pool_id) THEN 'not_served'
         WHEN b.status = 'paused' THEN 'batch_paused'
         WHEN b.status = 'cancelled' AND NOT b.is_settled THEN 'batch_cancelled'
         WHEN w.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')) THEN 'switched_off'
@@ -54,9 +73,8 @@ SELECT t.task_id, (CASE
         ) THEN 'switched_off'
         ELSE ''
     END)::text AS stopped_by
-FROM (SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id) i
-JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_until IS NOT NULL AND t.processing_app_id = @sender_no::text
-JOIN senders s ON s.sender_no = t.processing_app_id
+FROM leases t
+JOIN senders s ON s.sender_no = @sender_no::text
 JOIN sender_states st ON st.sender_id = s.id
 CROSS JOIN switches w
 LEFT JOIN batches b ON b.id = t.batch_id

@@ -131,14 +131,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	b.messages, b.last = make([]provider.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]
-		m := provider.Message{
-			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient,
-			CompanyNo: f.CompanyNo, UserID: f.UserID,
-			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, IsSensitive: row.Sealed != nil,
-		}
-		if !math.IsInf(f.SecondsLeft, 1) {
-			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
-		}
+		m := messageOf(row, f, began)
 		if f.RenderingID != 0 {
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, handed(row, f.Content), f.TemplateID
 			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
@@ -157,6 +150,18 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		b.messages[i], b.last[i] = m, f.FailsUnclear
 	}
 	return b, nil
+}
+
+// messageOf returns the message of a claimed task without the fields of its rendering. f was read after readAt.
+func messageOf(row claim.Lease, f pushq.TaskOutgoingRow, readAt time.Time) provider.Message {
+	m := provider.Message{
+		TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, CompanyNo: f.CompanyNo, UserID: f.UserID,
+		Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil, IsSensitive: row.Sealed != nil,
+	}
+	if !math.IsInf(f.SecondsLeft, 1) {
+		m.ValidUntil = readAt.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
+	}
+	return m
 }
 
 // handed returns the text that the provider receives for a message with a rendering. The content of a claimed task contains only the beginning of this text.

@@ -13,8 +13,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// After a claim, an operator can switch off, pause or cancel the sender, batch, company, channel or country. A call that has begun then finishes, but
-// the other messages of the claim are not sent. Their leases are returned, and their tasks cost nothing.
+// After a claim, an operator can switch off, pause or cancel the sender, batch, company, channel or country, take the way to the sender away, or block the
+// recipients. A call that has begun then finishes, but the other messages of the claim are not sent. Their leases are returned, and their tasks cost nothing.
 func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 	patch := func(path string, body map[string]any) func(*apptest.Bundle, string) {
 		return func(b *apptest.Bundle, _ string) { b.Expect(200, "", "PATCH", path, body) }
@@ -26,6 +26,14 @@ func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 		"country": patch("/api/v1/admin/countries/CN", map[string]any{"status": "off"}),
 		"breaker": func(b *apptest.Bundle, _ string) {
 			b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() + interval '1 hour', rest_reason = 'another server was refused'")
+		},
+		"hours": patch("/api/v1/admin/senders/pushed", map[string]any{"time_zone": "UTC", "hours": fmt.Sprintf("%s-%s",
+			time.Now().UTC().Add(2*time.Hour).Format("15:04"), time.Now().UTC().Add(3*time.Hour).Format("15:04"))}),
+		"not shared": patch("/api/v1/admin/senders/pushed", map[string]any{"is_shared": false}),
+		"blocked": func(b *apptest.Bundle, _ string) {
+			for i := range 3 {
+				b.Expect(200, "", "POST", "/api/v1/blocks", map[string]any{"phone_number": fmt.Sprint("1380013800", i), "scope": "all"})
+			}
 		},
 		"batch paused":    func(b *apptest.Bundle, batch string) { b.Expect(200, "", "POST", batch+"/pause", nil) },
 		"batch cancelled": func(b *apptest.Bundle, batch string) { b.Expect(200, "", "POST", batch+"/cancel", nil) },

@@ -26,8 +26,11 @@ const (
 
 // heldReasons maps the answers of TaskMayBegin to reasons for returning leases.
 var heldReasons = map[string]string{
+	"taken_back":      "the message was taken back before it was sent",
 	"sender_off":      "the sender was switched off before this message was sent",
+	"sender_hours":    "the hours of the sender ended before this message was sent",
 	"sender_paused":   becausePaused,
+	"not_served":      "the sender stopped serving this message before it was sent",
 	"batch_paused":    "the batch was paused before this message was sent",
 	"batch_cancelled": "the batch was cancelled before this message was sent",
 	"switched_off":    "a switch was turned off before this message was sent",
@@ -66,8 +69,8 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 	}
 }
 
-// recheck checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender, batch,
-// company, channel or country. recheck reads the database before a call only if the last check is older than recheckInterval, so that a fast provider needs few
+// recheck checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender, its
+// route, batch, company, channel or country, and the message can be taken back. recheck reads the database before a call only if the last check is older than recheckInterval, so that a fast provider needs few
 // checks.
 type recheck struct {
 	w     *worker

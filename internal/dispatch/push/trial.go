@@ -65,20 +65,30 @@ func (p *Pusher) Test(ctx context.Context, senderNo string, m TrialMessage, orig
 		return Trial{}, fmt.Errorf("write submission: %w", err)
 	}
 	var lease claim.Lease
+	var message provider.Message // the same as without a test
 	err = p.db.Tx(ctx, func(ctx context.Context) error {
 		task, err := p.submissions.SubmitTrial(ctx, submit.Submission{
 			PhoneNumber: m.PhoneNumber, Content: m.Content, MessageType: submit.Notification, Sign: m.Sign, Raw: raw,
 		}, origin)
-		if err == nil {
-			lease, err = p.queue.ClaimTrial(ctx, senderNo, task.TaskID, trialLease)
+		if err != nil {
+			return err //nolint:wrapcheck // the error is already wrapped
 		}
-		return err
+		if lease, err = p.queue.ClaimTrial(ctx, senderNo, task.TaskID, trialLease); err != nil {
+			return err //nolint:wrapcheck // the error is already wrapped
+		}
+		readAt := time.Now()
+		found, err := p.q.TaskOutgoing(ctx, pushq.TaskOutgoingParams{SenderNo: senderNo, TaskIds: []string{task.TaskID}})
+		if err != nil {
+			return fmt.Errorf("read outgoing task: %w", err)
+		}
+		message = messageOf(lease, found[0], readAt) // this transaction inserted the task
+		return nil
 	})
 	if err != nil {
 		return Trial{}, err //nolint:wrapcheck // the error is already wrapped
 	}
 	started := time.Now()
-	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // the outcome is stored even if the caller disconnects
+	o := p.try(context.WithoutCancel(ctx), made, message) // the outcome is stored even if the caller disconnects
 	trial := Trial{TaskID: lease.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
 	return trial, p.reportTrial(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
 }
@@ -95,13 +105,11 @@ func (p *Pusher) trialDriver(row pushq.SenderTestedRow, asked *trialRequest) (dr
 }
 
 // try sends the message of a test. If the time limit cancels the call before the call reaches the provider, the outcome is Trouble.
-func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease, recipient string) provider.Outcome {
+func (p *Pusher) try(ctx context.Context, made driver.Driver, m provider.Message) provider.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, trialCall)
 	defer cancel()
 	o := provider.Outcome{Trouble: true, Code: "unreachable", Error: "the provider could not be reached in time"}
-	made.Send(ctx, []provider.Message{{
-		TaskID: lease.TaskID, Attempt: lease.Attempt, LeaseID: lease.LeaseID, Recipient: recipient, Content: lease.Content, Sign: lease.Sign,
-	}}, func(_ int, got provider.Outcome) { o = got })
+	made.Send(ctx, []provider.Message{m}, func(_ int, got provider.Outcome) { o = got })
 	o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
 	return o
 }

@@ -198,3 +198,15 @@ func TestTheBeginningOfAnIncompleteAnswerIsKept(t *testing.T) {
 		}
 	}
 }
+
+// The request of a test has the same fields as that of any other message.
+func TestRequestOfATestHasAllFields(t *testing.T) {
+	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
+	config := p.SenderConfig()
+	config["body"] = map[string]any{"to": "${recipient}", "text": "${content}", "password": "${secrets.password}", "at": "${entered_unix_ms}"}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	p.Says(200, `{"code":"0"}`)
+	if r := test(b).Request; r == nil || strings.Contains(r.Body, `"at":"0"`) {
+		t.Errorf("request %+v", r)
+	}
+}
