@@ -559,6 +559,35 @@ func (q *Queries) NotificationAnnouncement(ctx context.Context, id int64) (Notif
 	return i, err
 }
 
+const notificationCountries = `-- name: NotificationCountries :many
+SELECT DISTINCT coalesce(q.country_no, '')::text AS country_no
+FROM renderings r
+JOIN queue q ON q.rendering_id = r.id
+WHERE r.notification_id = $1 AND q.country_no <> ''
+ORDER BY country_no
+`
+
+// NotificationCountries returns the countries of the waiting and leased tasks of a notification.
+func (q *Queries) NotificationCountries(ctx context.Context, notificationID *int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationCountries, notificationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var country_no string
+		if err := rows.Scan(&country_no); err != nil {
+			return nil, err
+		}
+		items = append(items, country_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const notificationCreate = `-- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
@@ -1317,7 +1346,7 @@ WITH changed AS (
         changed_by = $3::text, updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY ($4::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($5::smallint[])
-        AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
+        AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL AND (n.expires_at > now()) IS NOT FALSE))
     RETURNING n.id
 )
 SELECT c.id FROM changed c ORDER BY c.id
@@ -1332,7 +1361,7 @@ type NotificationSetParams struct {
 }
 
 // NotificationSet sets the notifications of `ids` whose state is in `expected` to the state target, and returns them (S1.6). target 0 (waiting): the
-// notification runs now, unless a later notification uses its dedup_key. The caller withdraws the tasks.
+// notification runs now, unless it has expired, or a later notification uses its dedup_key. The caller withdraws the tasks.
 func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,

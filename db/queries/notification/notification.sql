@@ -477,6 +477,14 @@ WHERE r.notification_id = @id::bigint AND (t.status IN (0, 1) OR t.status = 2 AN
     AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 
+-- NotificationCountries returns the countries of the waiting and leased tasks of a notification.
+-- name: NotificationCountries :many
+SELECT DISTINCT coalesce(q.country_no, '')::text AS country_no
+FROM renderings r
+JOIN queue q ON q.rendering_id = r.id
+WHERE r.notification_id = @notification_id AND q.country_no <> ''
+ORDER BY country_no;
+
 -- NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids. A run of a notification holds the same lock. After the wait for the lock,
 -- the tasks of this run are visible.
 -- name: NotificationLock :many
@@ -488,7 +496,7 @@ ORDER BY n.id
 FOR UPDATE;
 
 -- NotificationSet sets the notifications of `ids` whose state is in `expected` to the state target, and returns them (S1.6). target 0 (waiting): the
--- notification runs now, unless a later notification uses its dedup_key. The caller withdraws the tasks.
+-- notification runs now, unless it has expired, or a later notification uses its dedup_key. The caller withdraws the tasks.
 -- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
@@ -497,7 +505,7 @@ WITH changed AS (
         changed_by = @changed_by::text, updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
-        AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
+        AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL AND (n.expires_at > now()) IS NOT FALSE))
     RETURNING n.id
 )
 SELECT c.id FROM changed c ORDER BY c.id;

@@ -313,3 +313,17 @@ func TestS2_4_RatesAreRoundedAndFailuresAreListedLatestFirst(t *testing.T) {
 		t.Errorf("failed in the order %v", ids)
 	}
 }
+
+// A notification whose time limit has passed cannot be set to waiting: it could only expire again.
+func TestExpiredNotificationIsNotSetToWaiting(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	made := createNotification(b, map[string]any{"next_run_time": time.Now().Add(time.Hour), "expires_at": time.Now().Add(2 * time.Hour)})
+	setStatus(b, 3, 1)
+	b.Exec("UPDATE notifications SET expires_at = now() - interval '1 second'")
+	if n := setStatus(b, 0, 1); n != 0 {
+		t.Errorf("%d notifications were set to waiting", n)
+	}
+	if got := b.Notification(made.NotificationID).Status; got != api.NotificationCancelled {
+		t.Errorf("the notification has the status %d", got)
+	}
+}

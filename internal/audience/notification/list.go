@@ -127,6 +127,7 @@ type Whole struct {
 	Announcement notificationq.NotificationAnnouncementRow
 	People       []PersonRow
 	Receipts     notificationq.NotificationReceiptsRow
+	Countries    []string // of its waiting and leased tasks
 }
 
 // maxPeople is the maximum number of recipients that Get returns for a notification to a tag.
@@ -143,6 +144,9 @@ func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whol
 	}
 	if n.Receipts, err = s.q.NotificationReceipts(ctx, id); err != nil {
 		return n, fmt.Errorf("count receipts: %w", err)
+	}
+	if n.Countries, err = s.q.NotificationCountries(ctx, &id); err != nil {
+		return n, fmt.Errorf("get countries: %w", err)
 	}
 	n.People, err = s.q.NotificationPeople(ctx, notificationq.NotificationPeopleParams{ID: id, MaxPeople: maxPeople})
 	return n, postgres.Wrap("get recipients", err, nil)

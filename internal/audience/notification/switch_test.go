@@ -153,3 +153,19 @@ func TestHeldNotificationsNameTheirSwitches(t *testing.T) {
 		t.Errorf("the subscribe message is held by %s", got)
 	}
 }
+
+// A notification by SMS whose messages all wait for the same country names this country.
+func TestHeldNotificationNamesItsCountry(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.AddCountry("CN", "86", nil)
+	putTemplate(b, "sms", map[string]any{"title": "t", "content": "${taskName}"})
+	id := announce(b, 1, map[string]any{"channels": []string{"sms"}})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", `{"status":"off"}`)
+	if got := fmt.Sprint(*b.Notification(id).HeldBy); got != "[{CN country}]" {
+		t.Errorf("the notification is held by %s", got)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", `{"status":"on"}`)
+	if got := *b.Notification(id).HeldBy; len(got) > 0 {
+		t.Errorf("the notification is held by %v", got)
+	}
+}

@@ -34,7 +34,7 @@ func (s *Service) Check(ctx context.Context, companyID int64, id, code string) (
 	}
 	if row.Status != Pending {
 		s.metrics.ended.WithLabelValues(row.Status).Inc()
-		s.takeBack(ctx, id, row.TaskIds, false)
+		s.takeBack(ctx, id, row.TaskIds, itself, false)
 	}
 	switch row.Status {
 	case Exhausted:
@@ -78,7 +78,7 @@ func (s *Service) CheckOf(ctx context.Context, companyID int64, p Person, purpos
 }
 
 // Cancel ends a pending verification. Faults: those of an ended verification, and verification.not_found.
-func (s *Service) Cancel(ctx context.Context, companyID int64, id string) error {
+func (s *Service) Cancel(ctx context.Context, companyID int64, id, by string) error {
 	tasks, err := s.q.VerificationCancel(ctx, verificationq.VerificationCancelParams{VerificationID: id, CompanyID: companyID})
 	switch {
 	case postgres.IsNoRows(err):
@@ -87,6 +87,6 @@ func (s *Service) Cancel(ctx context.Context, companyID int64, id string) error 
 		return postgres.Wrap("cancel verification", err, nil)
 	}
 	s.metrics.ended.WithLabelValues(Cancelled).Inc()
-	s.takeBack(ctx, id, tasks, false)
+	s.takeBack(ctx, id, tasks, by, false)
 	return nil
 }

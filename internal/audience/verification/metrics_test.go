@@ -44,3 +44,18 @@ func TestMetricsCountStartsEndsAndRefusals(t *testing.T) {
 		}
 	}
 }
+
+// The timeline of a cancelled code names the user who cancelled it.
+func TestTimelineOfACodeNamesTheUserWhoCancelledIt(t *testing.T) {
+	b := newServer(t)
+	one := start(b, nil)
+	b.Expect(200, "", "POST", path+"/"+one.VerificationID+"/cancel", nil, b.AddUser("bob", "submit", nil)...)
+	for _, e := range b.Timeline(one.TaskID) {
+		if e.Event == "cancelled" && (e.By == nil || *e.By != "bob") {
+			t.Errorf("cancelled by %v", e.By)
+		}
+	}
+	if got := b.Task(one.TaskID).Status; got != 4 /* CANCELLED */ {
+		t.Errorf("the task has the status %d", got)
+	}
+}

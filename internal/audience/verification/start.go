@@ -102,7 +102,7 @@ func (s *Service) start(ctx context.Context, r Request, origin submit.Origin) (S
 			if m.formerStatus != "" {
 				s.metrics.ended.WithLabelValues(m.formerStatus).Inc()
 			}
-			s.takeBack(ctx, m.formerID, m.formerTasks, m.formerStatus == Expired)
+			s.takeBack(ctx, m.formerID, m.formerTasks, itself, m.formerStatus == Expired)
 			return m.started, nil
 		}
 	}
@@ -299,9 +299,9 @@ func (c Client) subjects(field string, to recipient, purpose string, v setting.V
 }
 
 // takeBack cancels the messages of a verification that has ended, unless a sender has them, and takes them out of the counts. hasExpired: the messages have expired,
-// so there is nothing to cancel. The caller has committed the end, and its answer must say so. After an error, the messages are therefore sent, or expire together
-// with the code.
-func (s *Service) takeBack(ctx context.Context, id string, taskIDs []string, hasExpired bool) {
+// so there is nothing to cancel. `by` is the user that the timelines of the messages name. The caller has committed the end, and its answer must say so. After an
+// error, the messages are therefore sent, or expire together with the code.
+func (s *Service) takeBack(ctx context.Context, id string, taskIDs []string, by string, hasExpired bool) {
 	if len(taskIDs) == 0 {
 		return
 	}
@@ -320,8 +320,8 @@ func (s *Service) uncount(ctx context.Context, ids, taskIDs []string) error {
 	return postgres.Wrap("take unsent codes out of the counts", err, nil)
 }
 
-// by is the user who cancels the messages of ended verifications.
-const by = "system:verification"
+// itself is the user of messages that are cancelled because a verification was approved, exhausted or replaced.
+const itself = "system:verification"
 
 // Resend sends the code of a pending verification again, with the options of its start. The code and its expiry do not change. raw is the request as JSON, for the log.
 // Faults: recipient.limited, recipient.country_closed, recipient.suspected, verification.not_found, verification.no_key, the faults of an ended verification, and

@@ -139,7 +139,9 @@ func (h *Handlers) GetNotification(ctx context.Context, req api.GetNotificationR
 	})
 	heldBy := []explain.Switch{}
 	if n.Summary.Status == notification.Waiting {
-		heldBy, err = h.services.Explain.HeldBy(ctx, explain.Messages{Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: submit.Notification, Submitter: n.Summary.SubmittedBy})
+		heldBy, err = h.services.Explain.HeldBy(ctx, explain.Messages{
+			Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: submit.Notification, Submitter: n.Summary.SubmittedBy, Countries: n.Countries,
+		})
 		if err != nil {
 			return nil, err
 		}

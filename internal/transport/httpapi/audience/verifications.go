@@ -101,6 +101,7 @@ func (h *Handlers) GetVerification(ctx context.Context, req api.GetVerificationR
 
 // CancelVerification ends a verification.
 func (h *Handlers) CancelVerification(ctx context.Context, req api.CancelVerificationRequestObject) (api.CancelVerificationResponseObject, error) {
-	err := h.services.Verifications.Cancel(ctx, gate.Of(ctx).Origin.CompanyID, req.VerificationID)
+	origin := gate.Of(ctx).Origin
+	err := h.services.Verifications.Cancel(ctx, origin.CompanyID, req.VerificationID, origin.User)
 	return api.CancelVerification200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
