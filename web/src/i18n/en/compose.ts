@@ -26,7 +26,7 @@ const texts: Texts<typeof zh> = {
   notBeforeHint: 'Leave it empty to send at once.',
   notAfter: 'Expires',
   notAfterHint: 'It is not sent after this time.',
-  priorityOfType: 'By type ({priority})',
+  priorityOfType: 'By type',
   priorities: 'Priority {priority}',
   sign: 'Signature',
   signHint: 'Stands before the text in 【】. If it is empty, the sender may add its own.',

@@ -23,7 +23,7 @@ export default {
   notBeforeHint: '不填表示立即发送。',
   notAfter: '有效期至',
   notAfterHint: '过期后不再发送。',
-  priorityOfType: '按类型（{priority}）',
+  priorityOfType: '按类型',
   priorities: '优先级 {priority}',
   sign: '签名',
   signHint: '显示在正文前的【】中；不填则使用发送方的签名。',

@@ -1,0 +1,1 @@
+import{bt as e}from"./_plugin-vue_export-helper-BMFFmLId.js";function t(t,n,r){let i=!1,a=setInterval(async()=>{if(!(i||document.hidden||!r())){i=!0;try{await n()}finally{i=!1}}},t*1e3);e(()=>clearInterval(a))}export{t};

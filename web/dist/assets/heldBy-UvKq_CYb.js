@@ -1,1 +1,0 @@
-import{o as e}from"./_plugin-vue_export-helper-CA_h0k5z.js";function t(t){return t.map(t=>e(`compose.switches.${t.switch}`,{name:t.name||`?`})).join(`; `)}export{t};

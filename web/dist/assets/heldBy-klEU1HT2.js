@@ -1,0 +1,1 @@
+import{o as e}from"./_plugin-vue_export-helper-BMFFmLId.js";function t(t){return t.map(t=>e(`compose.switches.${t.switch}`,{name:t.name||`?`})).join(`; `)}export{t};
