@@ -327,6 +327,8 @@ func TestAWaitingClaimIsRefusedAfterItsUserLosesThePermission(t *testing.T) {
 					answered <- b.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1,"wait":30}`, user...)
 				}()
 				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Queue.Waiting() == 1 })
+				before := b.Polls() // the claim can still run again because of the new sender
+				apptest.Eventually(t, "the claim waits after a poll", func() bool { return b.Polls() >= before+2 && b.App.Queue.Waiting() == 1 })
 				changer.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
 				if changer != b {
 					late.Add(2)
