@@ -416,7 +416,7 @@ func TestRequeueAllRequeuesOnlyAllowedTasks(t *testing.T) {
 	b.Exec("UPDATE report_logs SET event = 'unreachable' WHERE task_id = $1", unreachable)
 	b.Exec("UPDATE messages SET company_id = 99 WHERE task_id = $1", gone)
 	b.Expect(409, "task.withdrawn", "POST", apptest.RequeuePath(gone), nil)
-	b.Expect(409, "task.unreachable", "POST", apptest.RequeuePath(unreachable), nil)
+	b.Expect(409, "task.refused", "POST", apptest.RequeuePath(unreachable), nil)
 	ids := []string{unreachable, sent, "task_20200101_none", gone, fit, pending, expired, delivered, fit}
 	n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "admin", "")
 	if n != 1 || err != nil {
@@ -426,7 +426,7 @@ func TestRequeueAllRequeuesOnlyAllowedTasks(t *testing.T) {
 		t.Errorf("%d tasks wait", n)
 	}
 	n, refused, err := b.App.Tasks.RequeueEach(t.Context(), ids[:8], "admin", "")
-	want := "map[task.delivered:1 task.dropped:1 task.expired:1 task.not_ended:2 task.succeeded:1 task.unreachable:1 task.withdrawn:1]"
+	want := "map[task.delivered:1 task.dropped:1 task.expired:1 task.not_ended:2 task.refused:1 task.succeeded:1 task.withdrawn:1]"
 	if n != 0 || err != nil || fmt.Sprint(refused) != want {
 		t.Errorf("requeued %d, %v; refused %v, want %s", n, err, refused, want)
 	}
