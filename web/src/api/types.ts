@@ -9,3 +9,6 @@ export interface Page<T> {
   items: T[]
   next_cursor: string | null
 }
+
+/** The message types, the most urgent first. */
+export const messageTypes = ['verification', 'notification', 'marketing'] as const satisfies readonly Schema<'MessageType'>[]

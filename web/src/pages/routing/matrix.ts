@@ -1,10 +1,8 @@
 // Routes as a matrix of company, message type and country, and the shares that their weights give.
-import type { Schema } from '@/api/types'
+import { messageTypes, type Schema } from '@/api/types'
 import { hasFunds, usesOf, type Sender } from '@/pages/senders/readiness'
 
 export type Route = Schema<'Route'>
-
-export const messageTypes = ['verification', 'notification', 'marketing'] as const
 
 /** A route with its part of the messages. */
 export interface Entry {

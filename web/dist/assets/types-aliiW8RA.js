@@ -1,0 +1,1 @@
+var e=[`verification`,`notification`,`marketing`];export{e as t};
