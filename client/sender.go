@@ -15,11 +15,7 @@ import (
 // Claim is not repeated after a lost response. The tasks of that response stay leased until their leases end. A caller that claims in a loop can continue with
 // the next claim.
 func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) {
-	var wait time.Duration
-	if claim.Wait != nil {
-		wait = time.Duration(*claim.Wait) * time.Second
-	}
-	return call[[]ClaimedTask](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
+	return call[[]ClaimedTask](ctx, c, once, waitOf(claim.Wait), func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
 }
 
 // Start reports to the server that the sender begins to send up to 1000 tasks that it claimed with StartSeconds. The results have the order of the leases.
@@ -48,11 +44,15 @@ func (c *Client) ReportBatch(ctx context.Context, reports []Report) (*ReportedBa
 // Exchange reports up to 1000 tasks and then claims tasks, in one request. Single reports can be rejected: check Reported.Refused. Exchange is not repeated after
 // a lost response, see [Client.Claim]; a caller that gets an error can report the same tasks again.
 func (c *Client) Exchange(ctx context.Context, exchange Exchange) (*Exchanged, error) {
-	var wait time.Duration
-	if exchange.Wait != nil {
-		wait = time.Duration(*exchange.Wait) * time.Second
+	return call[*Exchanged](ctx, c, once, waitOf(exchange.Wait), func(ctx context.Context) (*http.Response, error) { return c.api.ExchangeTasks(ctx, exchange) })
+}
+
+// waitOf returns the time for which the server waits for a task.
+func waitOf(seconds *api.Wait) (wait time.Duration) {
+	if seconds != nil {
+		wait = time.Duration(*seconds) * time.Second
 	}
-	return call[*Exchanged](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ExchangeTasks(ctx, exchange) })
+	return wait
 }
 
 func safetyOf(reports ...Report) safety {

@@ -127,7 +127,6 @@ type Whole struct {
 	Announcement notificationq.NotificationAnnouncementRow
 	People       []PersonRow
 	Receipts     notificationq.NotificationReceiptsRow
-	Countries    []string // of its waiting and leased tasks
 }
 
 // maxPeople is the maximum number of recipients that Get returns for a notification to a tag.
@@ -145,9 +144,12 @@ func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whol
 	if n.Receipts, err = s.q.NotificationReceipts(ctx, id); err != nil {
 		return n, fmt.Errorf("count receipts: %w", err)
 	}
-	if n.Countries, err = s.q.NotificationCountries(ctx, &id); err != nil {
-		return n, fmt.Errorf("get countries: %w", err)
-	}
 	n.People, err = s.q.NotificationPeople(ctx, notificationq.NotificationPeopleParams{ID: id, MaxPeople: maxPeople})
 	return n, postgres.Wrap("get recipients", err, nil)
+}
+
+// Countries returns the countries of the waiting and leased tasks of a notification.
+func (s *Service) Countries(ctx context.Context, id int64) ([]string, error) {
+	countries, err := s.q.NotificationCountries(ctx, &id)
+	return countries, postgres.Wrap("get countries", err, nil)
 }

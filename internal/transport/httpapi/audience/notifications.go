@@ -139,8 +139,12 @@ func (h *Handlers) GetNotification(ctx context.Context, req api.GetNotificationR
 	})
 	heldBy := []explain.Switch{}
 	if n.Summary.Status == notification.Waiting {
+		countries, err := h.services.Notifications.Countries(ctx, req.ID)
+		if err != nil {
+			return nil, err
+		}
 		heldBy, err = h.services.Explain.HeldBy(ctx, explain.Messages{
-			Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: submit.Notification, Submitter: n.Summary.SubmittedBy, Countries: n.Countries,
+			Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: submit.Notification, Submitter: n.Summary.SubmittedBy, Countries: countries,
 		})
 		if err != nil {
 			return nil, err
