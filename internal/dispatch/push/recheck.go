@@ -70,8 +70,8 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 }
 
 // recheck checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender, its
-// route, batch, company, channel or country, and the message can be taken back. recheck reads the database before a call only if the last check is older than recheckInterval, so that a fast provider needs few
-// checks.
+// route, batch, company, channel or country, and the message can be taken back. recheck reads the database before a call only if the last check is older than
+// recheckInterval, so that a fast provider needs few checks.
 type recheck struct {
 	w     *worker
 	b     batch

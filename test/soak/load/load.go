@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,10 +37,14 @@ type Load struct {
 	Seed       uint64
 	Submitters int          // number of clients that submit
 	Contract   string       // of the older version of an upgrade; empty: every server has the contract of this version
-	IsPlain    bool         // the load does not use switches and expires_at: the older version of an upgrade does not support them
 	Serial     atomic.Int64 // serial number of the last message
 	Requeues   atomic.Int64 // number of successful requeues
 	Misdeed    [misdeeds]atomic.Int64
+}
+
+// isPlain reports whether the older version of an upgrade supports neither switches nor expires_at. The load does not use them then.
+func (l *Load) isPlain() bool {
+	return l.Contract != "" && !strings.Contains(l.Contract, "uses_shared_senders")
 }
 
 // Knows reports whether the older version of an upgrade knows a value of an enum.
@@ -137,7 +142,7 @@ func (l *Load) newMessage(rng *rand.Rand, phone string, text *string) api.SendRe
 	case n == 2:
 		at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 		m.ExpectSendTime = &at
-	case n == 3 && !l.IsPlain: // a sender can claim the message before it expires
+	case n == 3 && !l.isPlain(): // a sender can claim the message before it expires
 		at := time.Now().Add(time.Second + time.Duration(rng.IntN(5000))*time.Millisecond)
 		m.ExpiresAt = &at
 	}

@@ -121,7 +121,7 @@ func (t *Tenants) SetUp(ctx context.Context) error {
 	for i, no := range []string{Acme, Bolt} {
 		weight := []float64{1, 3}[i]
 		body := api.CompanyRequest{CompanyNo: no, Name: no, Weight: &weight}
-		if no == Bolt && !t.load.IsPlain {
+		if no == Bolt && !t.load.isPlain() {
 			body.UsesSharedSenders = new(false)
 		}
 		company, err := c.CreateCompanyWithResponse(ctx, nil, body)
@@ -228,7 +228,7 @@ func (t *Tenants) Run(ctx context.Context, round int) {
 	}
 	all.Go(func() { t.flip(ctx, rng(20)) })
 	all.Go(func() { t.trouble(ctx, rng(21)) })
-	if !t.load.IsPlain {
+	if !t.load.isPlain() {
 		all.Go(func() { t.switchRoute(ctx, rng(22)) })
 	}
 	for i := range 3 {
