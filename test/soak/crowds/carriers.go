@@ -390,10 +390,12 @@ const inPart = `result ~ 'the carrier took [1-9][0-9]* of [0-9]+ parts' AND EXIS
 //
 // A message of the sender with the policy `retry` can be FAILED for two reasons: all of its attempts had an unclear outcome, or inPart. Throttling ends no attempt.
 var carrierInvariants = []check.Invariant{
+	// A message that the carrier took in part is FAILED, with the numbers of these parts.
 	{Name: "each message through a carrier has ended, and is SUCCESS only if the carrier accepted each of its parts", SQL: `
 		SELECT task_id || ' is ' || status || ' with ' || numbers || ' numbers, the carrier accepted ' || taken || ' of ' || coalesce(parts, 0) || ' parts'
-		FROM carrier_tasks
-		WHERE status NOT IN (2, 3) OR status = 2 AND (numbers, taken) IS DISTINCT FROM (parts::bigint, parts::bigint) OR status = 3 AND numbers > 0`},
+		FROM carrier_tasks t
+		WHERE status NOT IN (2, 3) OR status = 2 AND (numbers, taken) IS DISTINCT FROM (parts::bigint, parts::bigint)
+			OR status = 3 AND numbers > 0 AND (numbers <> taken OR taken >= parts OR NOT coalesce(` + inPart + `, false))`},
 	{Name: "a carrier gets no part twice under fail", SQL: `
 		SELECT recipient || ' part ' || part || ' of ' || parts || ': ' || count(*) || ' times' FROM parts_taken
 		WHERE sender_no = '` + CarrierPrefix + `fail' GROUP BY recipient, part, parts HAVING count(*) > 1`},
@@ -426,8 +428,9 @@ var carrierInvariants = []check.Invariant{
 		SELECT task_id || ' is ' || CASE t.delivery WHEN 1 THEN 'delivered' WHEN 2 THEN 'undelivered' ELSE 'on its way' END
 			|| CASE WHEN must_be_delivered THEN ', all receipts say delivered' WHEN must_be_undelivered THEN ', a receipt says undelivered' ELSE '' END
 		FROM carrier_tasks t
-		WHERE t.delivery = 1 AND can_be_delivered IS NOT TRUE OR t.delivery = 2 AND can_be_undelivered IS NOT TRUE
-			OR must_be_delivered AND t.delivery IS DISTINCT FROM 1 OR must_be_undelivered AND t.delivery IS DISTINCT FROM 2`},
+		WHERE t.status = 3 AND t.delivery IS NOT NULL -- the receipts of its parts do not change it
+			OR t.status <> 3 AND (t.delivery = 1 AND can_be_delivered IS NOT TRUE OR t.delivery = 2 AND can_be_undelivered IS NOT TRUE
+				OR must_be_delivered AND t.delivery IS DISTINCT FROM 1 OR must_be_undelivered AND t.delivery IS DISTINCT FROM 2)`},
 }
 
 // states are the states of receipts in the database.
