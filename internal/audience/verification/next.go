@@ -84,8 +84,19 @@ func (s *Service) rerouteFrom(ctx context.Context, m *message, last task.Row, ev
 	}
 	for _, sender := range preview.Senders {
 		hadIt := sender.SenderNo == optional.Value(last.SenderNo) || slices.ContainsFunc(events, func(e task.TimelineRow) bool { return optional.Value(e.AppID) == sender.SenderNo })
-		if sender.CanSend() && !hadIt {
-			m.written.SenderNo = sender.SenderNo
+		if !sender.CanSend() || hadIt {
+			continue
+		}
+		other, written := *m, *m.written
+		written.SenderNo = sender.SenderNo
+		other.written = &written
+		var refused *fault.Error
+		switch preview, err := s.preview(ctx, &other); {
+		case errors.As(err, &refused): // for example, a shared sender with routes of other companies: nobody else can name it
+		case err != nil:
+			return err
+		case preview.Verdict == submit.WouldSend:
+			*m = other
 			return nil
 		}
 	}

@@ -842,6 +842,24 @@ func TestAResendLeavesABrokenSender(t *testing.T) {
 	}
 }
 
+// A shared sender with a route of another company can send the messages of all companies, but no other company can name it. The resend then goes the same way.
+func TestAResendGoesTheSameWayIfNoOtherSenderCanBeNamed(t *testing.T) {
+	b := newServer(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"verification": map[string]any{"resend_by": "other_sender", "per_minute": 0},
+		"recipient": map[string]any{"caps_verification_per_minute": 0}})
+	b.AddCompany("acme", 1)
+	b.Claim("app", 1)
+	b.Claim("other", 1)
+	b.AddRouteWith(map[string]any{"company_no": "acme", "message_type": "notification", "sender_no": "app"})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	id := start(b, nil).VerificationID
+	b.Report(b.Claim("other", 1)[0].TaskID, "other", 2, nil)
+	b.Expect(200, "", "POST", path+"/"+id+"/resend", nil)
+	if again := b.Claim("other", 1); len(again) != 1 {
+		t.Errorf("the first sender got %+v", again)
+	}
+}
+
 func TestAnUnknownChannelIsAWrongField(t *testing.T) {
 	b := newServer(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "ann@example.com"})
