@@ -109,8 +109,10 @@ func guess(ctx context.Context, file File) (isUTF8, isOther bool, err error) {
 
 // glyphs contains the different characters of a file in GB18030, apart from characters of four bytes. The bytes of Chinese texts are spread over all
 // ranges. Texts in other encodings can also be valid GB18030, but lack a range:
-//   - the alphabets of Windows-1251, KOI8-R, Windows-1253, Windows-1255 and Windows-1256 have no letters, or few, below 0xC0
-//   - EUC-KR and Shift JIS have no common characters whose first byte is between 0xC9 and 0xD7
+//   - the alphabets of Windows-1251, KOI8-R, Windows-1253, Windows-1255 and Windows-1256 have no letters, or few, below 0xC0. Half of the Chinese characters
+//     have a byte below 0xC0
+//   - EUC-KR and Shift JIS have no common characters whose first byte is between 0xC9 and 0xD7. Almost half of the simplified Chinese characters have such a
+//     byte, but only a quarter of the traditional ones: without any of them, a text must be longer to be doubtful
 type glyphs struct {
 	seen  [1 << 16]bool // by both bytes
 	first byte          // first byte of a character whose second byte was not read yet; 0: none
@@ -129,14 +131,20 @@ func (g *glyphs) add(chunk []byte) {
 	}
 }
 
-// areForeign reports whether one of the ranges is missing. A file with less than ten different characters is too short for an answer.
+// These are the numbers of different characters from which the lack of a range is no accident.
+const (
+	enoughForLow    = 10
+	enoughForMiddle = 24
+)
+
+// areForeign reports whether one of the ranges is missing. Symbols, digits and punctuation of GB18030 (first bytes 0xA1 to 0xA9) are not counted.
 func (g *glyphs) areForeign() bool {
 	all, low, middle := 0, 0, 0
 	for pair, isSeen := range g.seen {
-		if !isSeen {
+		first, second := byte(pair>>8), byte(pair)
+		if !isSeen || first >= 0xA1 && first <= 0xA9 {
 			continue
 		}
-		first, second := byte(pair>>8), byte(pair)
 		all++
 		if first < 0xC0 || second < 0xC0 {
 			low++
@@ -145,7 +153,7 @@ func (g *glyphs) areForeign() bool {
 			middle++
 		}
 	}
-	return all >= 10 && (12*low < all || 12*middle < all)
+	return all >= enoughForLow && 12*low < all || all >= enoughForMiddle && 50*middle < all
 }
 
 // latinRuns decides whether GB18030 is a doubtful guess. A run is a sequence of non-ASCII bytes. In a Latin encoding such as Windows-1252, a letter with an

@@ -100,8 +100,8 @@ func TestAListOfAnotherAlphabetIsReportedAsDoubtful(t *testing.T) {
 	}{
 		"Russian in Windows-1251": {charmap.Windows1251, []string{"Иван Петров", "Анна Смирнова", "Сергей Кузнецов"}},
 		"Russian in KOI8-R":       {charmap.KOI8R, []string{"Иван Петров", "Анна Смирнова", "Сергей Кузнецов"}},
-		"Korean in EUC-KR":        {korean.EUCKR, []string{"김철수", "이영희", "박지훈", "최민서", "정하윤"}},
-		"Japanese in Shift JIS":   {japanese.ShiftJIS, []string{"田中太郎", "すずき花子", "佐藤", "高橋健一"}},
+		"Korean in EUC-KR":        {korean.EUCKR, []string{"김철수", "이영희", "박지훈", "최민서", "정하윤", "강도현", "조서연", "장예준", "임수빈", "한지우", "오세훈"}},
+		"Japanese in Shift JIS":   {japanese.ShiftJIS, []string{"田中太郎", "すずき花子", "佐藤", "高橋健一", "渡辺直美", "いとう さくら", "山本大輔", "中村結衣"}},
 	} {
 		content := "phone,name\n"
 		for _, name := range list.names {
@@ -138,6 +138,9 @@ func TestTheEncodingOfAChineseListIsUnambiguous(t *testing.T) {
 		"texts":           "phone,text\n13800138000,您的VIP卡A区B座已开通，请回复TD退订\n13900139000,iPhone手机壳x2件\n",
 		"one name":        "phone,name\n13800138000,镕\n13800138001,张伟\n",
 		"repeated words":  "phone,title\n13800138000,先生\n13900139000,先生\n13700137000,男\n13600136000,女\n13600136001,客户\n",
+		"wide digits":     "手机号\n１３８００１３９０００\n１３９１２３４５６７８\n１３７６５４３２１０９\n",
+		"early bytes":     "phone,name\n13800138000,李明\n13900139000,陈国强\n13700137000,刘海波\n13600136000,高建华\n",
+		"traditional 2":   "phone,name\n13800138000,陳佳雲\n13900139000,李敏豪\n13700137000,戴輝龍\n13600136000,張惠俊\n13500135000,林家豪\n",
 		"traditional":     "phone,name\n13800138000,陳綺貞\n13900139000,龔詩嘉\n",
 	} {
 		read, name, isDoubtful := readList(t, inEncoding(t, simplifiedchinese.GBK, content))
