@@ -7649,7 +7649,7 @@ type Sender struct {
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A driven sender sends nothing after the end. A task that an app claimed before the end can be sent after the end.
 	//
 	// Example: 08:00-22:00
 	Hours *SenderHours `json:"hours"`
@@ -7804,7 +7804,7 @@ type SenderEventData struct {
 // SenderEventDataMark For `sender.low_balance`: the field of the sender that contains `threshold`
 type SenderEventDataMark string
 
-// SenderHours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
+// SenderHours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A driven sender sends nothing after the end. A task that an app claimed before the end can be sent after the end.
 //
 // Example: 08:00-22:00
 type SenderHours = string
@@ -7898,7 +7898,7 @@ type SenderPatch struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
-	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A driven sender sends nothing after the end. A task that an app claimed before the end can be sent after the end.
 	//
 	// Example: 08:00-22:00
 	Hours nullable.Nullable[string] `json:"hours,omitempty"`
@@ -7989,7 +7989,7 @@ type SenderRequest struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
-	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A task that the sender claimed before the end can be sent after the end.
+	// Hours The hours of each day, in `time_zone`, in which the sender gets tasks. The end is excluded, and must not be the beginning. null means all hours. A driven sender sends nothing after the end. A task that an app claimed before the end can be sent after the end.
 	//
 	// Example: 08:00-22:00
 	Hours *SenderHours `json:"hours,omitempty"`
@@ -13914,7 +13914,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13923,7 +13923,7 @@ type ClientInterface interface {
 
 	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14148,7 +14148,8 @@ type ClientInterface interface {
 	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 	//   with `lease_id` is harmless.
 	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	// - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+	//   are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -14165,7 +14166,8 @@ type ClientInterface interface {
 	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 	//   with `lease_id` is harmless.
 	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	// - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+	//   are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -18960,7 +18962,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -18979,7 +18981,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -19374,7 +19376,8 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 //   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 //     with `lease_id` is harmless.
 //   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//   - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+//     are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 //
 // Takes any type of body and a specified content type.
 //
@@ -19401,7 +19404,8 @@ func (c *Client) ExchangeTasksWithBody(ctx context.Context, contentType string, 
 //   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 //     with `lease_id` is harmless.
 //   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//   - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+//     are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -34812,7 +34816,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -34821,7 +34825,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+	// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -35062,7 +35066,8 @@ type ClientWithResponsesInterface interface {
 	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 	//   with `lease_id` is harmless.
 	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	// - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+	//   are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -35079,7 +35084,8 @@ type ClientWithResponsesInterface interface {
 	// - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 	//   with `lease_id` is harmless.
 	// - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-	// - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+	// - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+	//   are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -59808,7 +59814,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -59823,7 +59829,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached. A submit user changes only the notifications that it submitted.
+// Changes notifications of the caller's company, or of `company_no`, which only admins can name. It changes the notifications whose status is one of `expected_statuses`; by default, those that still have messages to send. The statuses 1 to 4 cancel the waiting tasks; tasks that a sender holds are then not retried. The status 0 sends the messages now: to everybody if the notification repeats, otherwise to the people who have not been reached; it does not change a notification whose `expires_at` has passed. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -60166,7 +60172,8 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 //   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 //     with `lease_id` is harmless.
 //   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//   - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+//     are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -60189,7 +60196,8 @@ func (c *ClientWithResponses) ExchangeTasksWithBodyWithResponse(ctx context.Cont
 //   - If the answer is lost, the claimed tasks stay leased until their leases expire. A repeated request does not return them. Repeating reports
 //     with `lease_id` is harmless.
 //   - With `wait`, the outcomes of the reports arrive with the tasks, at the latest after that time. Without `reports`, the request only claims.
-//   - Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as for a claim.
+//   - The number of a driven sender (409 `sender.is_driven`), and an `app_id` that the user is not bound to (403), are rejected before the reports
+//     are stored. An unknown sender gets 404 or 409 as for a claim, after the reports are stored.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

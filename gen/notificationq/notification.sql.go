@@ -563,11 +563,12 @@ const notificationCountries = `-- name: NotificationCountries :many
 SELECT DISTINCT coalesce(q.country_no, '')::text AS country_no
 FROM renderings r
 JOIN queue q ON q.rendering_id = r.id
-WHERE r.notification_id = $1 AND q.country_no <> ''
+WHERE r.notification_id = $1
 ORDER BY country_no
 `
 
-// NotificationCountries returns the countries of the waiting and leased tasks of a notification.
+// NotificationCountries returns the countries of the waiting and leased tasks of a notification. An empty text is an unknown country, and the country of other
+// messages than short messages.
 func (q *Queries) NotificationCountries(ctx context.Context, notificationID *int64) ([]string, error) {
 	rows, err := q.db.Query(ctx, notificationCountries, notificationID)
 	if err != nil {

@@ -477,12 +477,13 @@ WHERE r.notification_id = @id::bigint AND (t.status IN (0, 1) OR t.status = 2 AN
     AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 
--- NotificationCountries returns the countries of the waiting and leased tasks of a notification.
+-- NotificationCountries returns the countries of the waiting and leased tasks of a notification. An empty text is an unknown country, and the country of other
+-- messages than short messages.
 -- name: NotificationCountries :many
 SELECT DISTINCT coalesce(q.country_no, '')::text AS country_no
 FROM renderings r
 JOIN queue q ON q.rendering_id = r.id
-WHERE r.notification_id = @notification_id AND q.country_no <> ''
+WHERE r.notification_id = @notification_id
 ORDER BY country_no;
 
 -- NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids. A run of a notification holds the same lock. After the wait for the lock,

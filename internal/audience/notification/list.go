@@ -148,7 +148,7 @@ func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whol
 	return n, postgres.Wrap("get recipients", err, nil)
 }
 
-// Countries returns the countries of the waiting and leased tasks of a notification.
+// Countries returns the countries of the waiting and leased tasks of a notification, as explain.Messages expects them.
 func (s *Service) Countries(ctx context.Context, id int64) ([]string, error) {
 	countries, err := s.q.NotificationCountries(ctx, &id)
 	return countries, postgres.Wrap("get countries", err, nil)

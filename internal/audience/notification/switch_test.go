@@ -164,6 +164,11 @@ func TestHeldNotificationNamesItsCountry(t *testing.T) {
 	if got := fmt.Sprint(*b.Notification(id).HeldBy); got != "[{CN country}]" {
 		t.Errorf("the notification is held by %s", got)
 	}
+	b.PutContacts(map[string]any{"user_id": "u2", "phone": "+16502530000"}) // its country is unknown, and holds nothing
+	both := announce(b, 2, map[string]any{"channels": []string{"sms"}, "user_ids": []string{"u1", "u2"}})
+	if got := *b.Notification(both).HeldBy; len(got) > 0 {
+		t.Errorf("the notification to two countries is held by %v", got)
+	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", `{"status":"on"}`)
 	if got := *b.Notification(id).HeldBy; len(got) > 0 {
 		t.Errorf("the notification is held by %v", got)

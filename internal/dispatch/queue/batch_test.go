@@ -111,7 +111,7 @@ func TestReportsOfAWaitingExchangeAreStoredAtOnce(t *testing.T) {
 	<-gone
 }
 
-// A user who is bound to another sender, and the number of a driven sender, are refused before the reports are stored.
+// A user who is bound to another sender, and an invalid body, are rejected before the reports are stored.
 func TestExchangeChecksItsSenderFirst(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")

@@ -21,6 +21,7 @@ func TestAnAppCannotActAsADrivenSender(t *testing.T) {
 		b.Expect(409, "sender.is_driven", "GET", "/api/v1/sms/tasks/pending?app_id=driven", nil, headers...)
 		b.Expect(409, "sender.is_driven", "GET", "/api/v1/sms/tasks/pending?app_id=driven&wait=30", nil, headers...)
 		b.Expect(409, "sender.is_driven", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"driven","limit":10}`, headers...)
+		b.Expect(409, "sender.is_driven", "POST", "/api/v1/sms/exchange", map[string]any{"app_id": "driven", "reports": []any{apptest.ReportBody(id, "app", 2, nil)}}, headers...)
 		b.Expect(409, "sender.is_driven", "POST", "/api/v1/sms/start", `{"app_id":"driven","leases":[{"task_id":"t","lease_id":1}]}`, headers...)
 		b.Expect(409, "sender.is_driven", "GET", "/app/api/v1/sms/tasks/pending?app_id=driven", nil, headers...)
 		for _, prefix := range []string{"", "/app"} {
